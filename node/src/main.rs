@@ -1,0 +1,2 @@
+//! The folklore command.
+fn main() {}
