@@ -1,1 +1,7 @@
-//! placeholder
+//! What Folklore nodes say to each other.
+pub mod bank;
+pub mod canonical;
+pub mod claim;
+pub mod identity;
+pub mod lesson;
+pub mod record;
