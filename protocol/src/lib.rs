@@ -3,5 +3,7 @@ pub mod bank;
 pub mod canonical;
 pub mod claim;
 pub mod identity;
+pub mod known;
 pub mod lesson;
 pub mod record;
+pub mod tally;
