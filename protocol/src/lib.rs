@@ -5,5 +5,6 @@ pub mod claim;
 pub mod identity;
 pub mod known;
 pub mod lesson;
+pub mod message;
 pub mod record;
 pub mod tally;
