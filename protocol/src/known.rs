@@ -68,7 +68,8 @@ impl Prefix {
         nibble_of(&self.bytes, at)
     }
 
-    fn matches(&self, id: &RecordId) -> bool {
+    /// Whether `id` begins with this prefix.
+    pub fn matches(&self, id: &RecordId) -> bool {
         (0..self.nibbles).all(|at| nibble_of(&id.0, at) == self.nibble(at))
     }
 
