@@ -105,10 +105,8 @@ impl Wanted {
         let Some(ended) = self.requests.remove(&request) else { return Vec::new() };
         let mut orphans = Vec::new();
         for id in ended.left {
-            if blame {
-                if self.drop_source(&id, &ended.peer) {
-                    orphans.push(id);
-                }
+            if blame && self.drop_source(&id, &ended.peer) {
+                orphans.push(id);
             }
             self.set_stage_if_asked(&id, request);
         }

@@ -189,7 +189,7 @@ pub enum Subtree {
     /// So few ids that they are listed.
     Ids(Vec<RecordId>),
     /// Hashes of the sixteen prefixes one half byte longer.
-    Children([NodeHash; FANOUT]),
+    Children(Box<[NodeHash; FANOUT]>),
 }
 
 impl IdTree {
@@ -244,7 +244,9 @@ impl IdTree {
             Err(ids) => Subtree::Ids(ids.iter().filter(|id| prefix.matches(id)).copied().collect()),
             Ok(node) => match &mut node.below {
                 Below::Leaf(ids) => Subtree::Ids(ids.clone()),
-                Below::Branch(children) => Subtree::Children(std::array::from_fn(|n| cut(&children[n].hash()))),
+                Below::Branch(children) => {
+                    Subtree::Children(Box::new(std::array::from_fn(|n| cut(&children[n].hash()))))
+                }
             },
         }
     }

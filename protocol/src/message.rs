@@ -98,7 +98,7 @@ pub enum ProbeAnswer {
     /// Few ids: here they are, ascending.
     Ids(Vec<RecordId>),
     /// The hashes of the sixteen prefixes one half byte longer.
-    Children([NodeHash; 16]),
+    Children(Box<[NodeHash; 16]>),
 }
 
 /// Why a peer was refused something. The order of the variants is part of the format.

@@ -179,7 +179,7 @@ impl Node {
                     found.extend(theirs.into_iter().filter(|id| !state.known.contains(id)));
                 }
                 ProbeAnswer::Children(hashes) => {
-                    for (nibble, theirs) in (0u8..).zip(hashes) {
+                    for (nibble, theirs) in (0u8..).zip(*hashes) {
                         let Some(child) = prefix.child(nibble) else {
                             lied = true;
                             continue;
