@@ -95,12 +95,12 @@ impl Carrier {
 
     // The mutators below wake nobody: the swarm task polls the swarm again after every command.
 
-    /// Refuses `peer` from now on and closes what it has, or lets it in again.
+    /// Refuses `peer` from now on, or lets it in again.
     pub(super) fn block(&mut self, peer: PeerId, block: bool) {
-        if !block {
+        if block {
+            self.blocked.insert(peer);
+        } else {
             self.blocked.remove(&peer);
-        } else if self.blocked.insert(peer) {
-            self.close_peer(peer);
         }
     }
 

@@ -4,7 +4,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll},
     time::Duration,
@@ -23,6 +23,8 @@ pub(super) struct Connection {
     /// Whether this node dialled it.
     pub(super) dialer: bool,
     pub(super) heard: Heard,
+    /// This node has closed it, so nothing more is wanted from it.
+    pub(super) given_up: Arc<AtomicBool>,
 }
 
 /// When something was last received on a connection. Pings and bytes of frames both count, so that a long

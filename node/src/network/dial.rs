@@ -1,8 +1,11 @@
 //! One dial: which addresses are still to be tried, and how libp2p's errors are told.
 
 use libp2p::{
-    Multiaddr, PeerId,
-    swarm::{DialError as SwarmDialError, dial_opts::DialOpts},
+    Multiaddr,
+    swarm::{
+        DialError as SwarmDialError,
+        dial_opts::{DialOpts, PeerCondition},
+    },
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -89,6 +92,17 @@ impl Attempt {
         }
     }
 
+    /// The peer that must answer, if that is known.
+    pub(super) fn expected(&self) -> Option<PeerKey> {
+        self.expected
+    }
+
+    /// Ends the attempt before a dial is made.
+    pub(super) fn refuse(&mut self, error: DialError) {
+        self.remaining.clear();
+        self.error = Some(error);
+    }
+
     /// The next dial to make, or `None` when nothing is left to try.
     pub(super) fn next(&mut self) -> Option<DialOpts> {
         // Never from the listening port: when two nodes dial each other from and to their listening ports at the
@@ -98,6 +112,7 @@ impl Attempt {
         }
         Some(match &self.expected {
             Some(key) => DialOpts::peer_id(to_peer_id(key))
+                .condition(PeerCondition::Always)
                 .addresses(self.remaining.clone())
                 .allocate_new_port()
                 .build(),
@@ -109,7 +124,7 @@ impl Attempt {
     }
 
     /// Notes how a dial failed, and leaves in `remaining` what is still worth trying.
-    pub(super) fn failed(&mut self, error: SwarmDialError, connected: impl Fn(&PeerId) -> bool) {
+    pub(super) fn failed(&mut self, error: SwarmDialError) {
         let told = match error {
             SwarmDialError::WrongPeerId { obtained, address } => {
                 if self.expected.is_some() {
@@ -146,12 +161,7 @@ impl Attempt {
             }
             SwarmDialError::DialPeerConditionFalse(_) => {
                 self.remaining.clear();
-                match self.expected {
-                    Some(peer) if connected(&to_peer_id(&peer)) => {
-                        DialError::AlreadyConnected(peer)
-                    }
-                    _ => DialError::AlreadyDialing,
-                }
+                DialError::AlreadyDialing
             }
             SwarmDialError::LocalPeerId { .. } => {
                 self.remaining.clear();

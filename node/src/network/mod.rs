@@ -29,6 +29,7 @@ mod handle;
 mod identity;
 mod link;
 mod session;
+mod stall;
 mod swarm;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,12 @@
 //! (it restarted, and its former connection is dead without our knowing), and the connection that carries the new
 //! stream stays and becomes the next session.
 
-use std::{collections::HashSet, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, future::pending, io::BufReader};
 use libp2p::{Stream, swarm::ConnectionId};
@@ -63,7 +68,10 @@ pub(super) enum Request {
         reply: oneshot::Sender<Stream>,
     },
     /// Close a connection.
-    Close { connection: ConnectionId },
+    Close {
+        peer: PeerKey,
+        connection: ConnectionId,
+    },
     /// A session began to work both ways, or ended.
     Session { peer: PeerKey, up: bool },
 }
@@ -275,7 +283,7 @@ impl PeerTask {
         inbound: Option<Accepted>,
     ) -> Ending {
         let traffic = self.registry.traffic(self.peer);
-        let mut reading_on = inbound.as_ref().map(|accepted| accepted.connection.id);
+        let mut reading_on = inbound.as_ref().map(|accepted| accepted.connection.clone());
         let mut reader: Pin<Box<dyn Future<Output = DisconnectReason> + Send>> = match inbound {
             Some(Accepted { connection, stream }) => {
                 Box::pin(self.reader(stream, connection.heard, traffic.clone(), true))
@@ -297,12 +305,15 @@ impl PeerTask {
                     if changed.is_err() {
                         return DisconnectReason::Stopping.into();
                     }
-                    let lost = |id| !self.connections.borrow().iter().any(|c| c.id == id);
-                    if reading_on.is_some_and(lost) {
-                        let _ = timeout(DRAIN_TIMEOUT, &mut reader).await;
+                    if let Some(connection) = &reading_on
+                        && self.listed(connection.id).is_none()
+                    {
+                        if !connection.given_up.load(Relaxed) {
+                            let _ = timeout(DRAIN_TIMEOUT, &mut reader).await;
+                        }
                         return DisconnectReason::ConnectionClosed.into();
                     }
-                    if lost(outbound_on.id) {
+                    if self.listed(outbound_on.id).is_none() {
                         return DisconnectReason::ConnectionClosed.into();
                     }
                 }
@@ -314,8 +325,9 @@ impl PeerTask {
                             successor: Some((id, stream)),
                         };
                     }
-                    reading_on = Some(id);
-                    reader = Box::pin(self.reader(stream, connection.heard, traffic.clone(), false));
+                    let heard = connection.heard.clone();
+                    reading_on = Some(connection);
+                    reader = Box::pin(self.reader(stream, heard, traffic.clone(), false));
                 }
             }
         }
@@ -373,7 +385,10 @@ impl PeerTask {
 
     fn retire(&self, connection: ConnectionId, retired: &mut HashSet<ConnectionId>) {
         retired.insert(connection);
-        self.tell(Request::Close { connection });
+        self.tell(Request::Close {
+            peer: self.peer,
+            connection,
+        });
     }
 
     fn tell(&self, request: Request) {

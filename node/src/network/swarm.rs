@@ -5,14 +5,14 @@
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use futures::StreamExt;
 use libp2p::{
-    Multiaddr, PeerId, Swarm, SwarmBuilder,
-    core::{ConnectedPoint, transport::ListenerId},
+    Multiaddr, PeerId, Swarm, SwarmBuilder, Transport,
+    core::{ConnectedPoint, transport::ListenerId, upgrade},
     identify, mdns, noise, ping,
     swarm::{ConnectionId, NetworkBehaviour, SwarmEvent, behaviour::toggle::Toggle},
     tcp, yamux,
@@ -31,9 +31,10 @@ use super::{
     connection::{Connection, Heard},
     dial::Attempt,
     event::{DialError, DialTarget, NetworkEvent, StartError},
-    identity::{PeerKey, from_peer_id, keypair, to_peer_id},
+    identity::{PeerKey, from_peer_id, keypair, peer_id_text, to_peer_id},
     link::Registry,
     session::{Arrival, PeerTask, Request},
+    stall::Stalling,
 };
 
 /// Events of the swarm task that may wait for room in the event queue before hints (discovered, identified) are
@@ -223,17 +224,15 @@ impl Driver {
                     Lookup::Dial(Attempt::resolve(target, addresses, expected, permit).await)
                 });
             }
-            Command::Close(peer) => {
-                self.swarm
-                    .behaviour_mut()
-                    .carrier
-                    .close_peer(to_peer_id(&peer));
-            }
+            Command::Close(peer) => self.close_all(&peer),
             Command::Block(peer, block) => {
                 self.swarm
                     .behaviour_mut()
                     .carrier
                     .block(to_peer_id(&peer), block);
+                if block {
+                    self.close_all(&peer);
+                }
             }
             Command::Shutdown => {}
         }
@@ -250,9 +249,7 @@ impl Driver {
                 .behaviour_mut()
                 .carrier
                 .open(to_peer_id(&peer), connection, reply),
-            Request::Close { connection } => {
-                self.swarm.close_connection(connection);
-            }
+            Request::Close { peer, connection } => self.close(&peer, connection),
             Request::Session { peer, up } => {
                 self.swarm
                     .behaviour_mut()
@@ -300,6 +297,22 @@ impl Driver {
 
     /// Makes the next dial of an attempt, or tells that it came to nothing.
     fn dial(&mut self, mut attempt: Attempt) {
+        if let Some(peer) = attempt.expected() {
+            // Judged here and not by libp2p, for which a dead connection counts until it is closed in full.
+            let connected = self
+                .peers
+                .get(&peer)
+                .is_some_and(|entry| !entry.connections.borrow().is_empty());
+            if connected {
+                attempt.refuse(DialError::AlreadyConnected(peer));
+            } else if self
+                .attempts
+                .values()
+                .any(|other| other.expected() == Some(peer))
+            {
+                attempt.refuse(DialError::AlreadyDialing);
+            }
+        }
         while let Some(options) = attempt.next() {
             let id = options.connection_id();
             match self.swarm.dial(options) {
@@ -307,12 +320,44 @@ impl Driver {
                     self.attempts.insert(id, attempt);
                     return;
                 }
-                Err(error) => attempt.failed(error, |peer| self.swarm.is_connected(peer)),
+                Err(error) => attempt.failed(error),
             }
         }
         let (target, error, permit) = attempt.give_up();
         self.outbox
             .push_back((NetworkEvent::DialFailed { target, error }, Some(permit)));
+    }
+
+    /// Closes one connection. For the peer's task it is gone at once, whatever the transport still does to close it.
+    fn close(&mut self, key: &PeerKey, id: ConnectionId) {
+        if let Some(entry) = self.peers.get(key) {
+            entry.connections.send_modify(|list| {
+                list.retain(|connection| {
+                    if connection.id == id {
+                        connection.given_up.store(true, Relaxed);
+                    }
+                    connection.id != id
+                });
+            });
+        }
+        self.swarm.close_connection(id);
+    }
+
+    /// Closes all connections of a peer.
+    fn close_all(&mut self, key: &PeerKey) {
+        let ids: Vec<ConnectionId> = self
+            .peers
+            .get(key)
+            .map(|entry| entry.connections.borrow().iter().map(|c| c.id).collect())
+            .unwrap_or_default();
+        for id in ids {
+            self.close(key, id);
+        }
+        // Also those that have just come about and are not in the table yet.
+        self.swarm
+            .behaviour_mut()
+            .carrier
+            .close_peer(to_peer_id(key));
     }
 
     fn on_swarm_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
@@ -355,7 +400,7 @@ impl Driver {
                 ..
             } => {
                 if let Some(mut attempt) = self.attempts.remove(&connection_id) {
-                    attempt.failed(error, |peer| self.swarm.is_connected(peer));
+                    attempt.failed(error);
                     self.dial(attempt);
                 }
             }
@@ -407,6 +452,7 @@ impl Driver {
             address: without_peer(endpoint.get_remote_address()).to_string(),
             dialer: endpoint.is_dialer(),
             heard: Heard::now(),
+            given_up: Arc::default(),
         };
         debug!(peer = %id, address = connection.address, dialer = connection.dialer, "connection established");
         let attempt = self.attempts.remove(&connection.id);
@@ -534,16 +580,19 @@ impl Driver {
     /// Closes connections on which nothing has been heard for too long.
     fn close_silent(&mut self) {
         let mut silent = Vec::new();
-        for peer in self.peers.values() {
+        for (key, peer) in &self.peers {
             for connection in peer.connections.borrow().iter() {
                 if connection.heard.silence() > self.dead_after {
-                    silent.push(connection.id);
+                    silent.push((*key, connection.id));
                 }
             }
         }
-        for id in silent {
-            info!(connection = %id, "nothing heard for too long, closing");
-            self.swarm.close_connection(id);
+        for (key, id) in silent {
+            info!(
+                peer = peer_id_text(&key),
+                "nothing heard for too long, closing"
+            );
+            self.close(&key, id);
         }
     }
 
@@ -612,21 +661,20 @@ fn build_swarm(config: &NetworkConfig) -> Result<Swarm<Behaviour>, StartError> {
         mdns: mdns.into(),
     };
 
-    let yamux = || {
-        let mut yamux = yamux::Config::default();
-        yamux.set_max_num_streams(YAMUX_STREAMS);
-        yamux
-    };
+    let mut yamux = yamux::Config::default();
+    yamux.set_max_num_streams(YAMUX_STREAMS);
+    let stall_after = config.ping_interval.saturating_add(config.ping_timeout);
+    let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
+        .map(move |stream, _| Stalling::new(stream, stall_after))
+        .upgrade(upgrade::Version::V1Lazy)
+        .authenticate(noise::Config::new(&keypair).map_err(|error| transport_error(&error))?)
+        .multiplex(yamux);
     let swarm = SwarmBuilder::with_existing_identity(keypair)
         .with_tokio()
-        .with_tcp(
-            tcp::Config::default().nodelay(true),
-            noise::Config::new,
-            yamux,
-        )
-        .map_err(|error| transport_error(&error))?
         // Opens no socket until a QUIC address is listened on or dialled, and those are refused when it is off.
         .with_quic()
+        .with_other_transport(|_| tcp)
+        .map_err(|error| transport_error(&error))?
         .with_behaviour(move |_| behaviour)
         .map_err(|error| transport_error(&error))?
         .with_swarm_config(|swarm| swarm.with_max_negotiating_inbound_streams(NEGOTIATING_STREAMS))
