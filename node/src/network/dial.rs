@@ -1,7 +1,7 @@
 //! One dial: which addresses are still to be tried, and how libp2p's errors are told.
 
 use libp2p::{
-    Multiaddr,
+    Multiaddr, TransportError,
     swarm::{
         DialError as SwarmDialError,
         dial_opts::{DialOpts, PeerCondition},
@@ -189,17 +189,25 @@ impl Attempt {
     }
 }
 
-fn describe(failures: &[(Multiaddr, libp2p::TransportError<std::io::Error>)]) -> String {
+fn describe(failures: &[(Multiaddr, TransportError<std::io::Error>)]) -> String {
     let mut text = String::new();
     for (address, error) in failures.iter().take(MAX_ADDRESSES) {
         if !text.is_empty() {
             text.push_str("; ");
         }
-        let detail = match error {
-            libp2p::TransportError::MultiaddrNotSupported(_) => "not supported".to_owned(),
-            libp2p::TransportError::Other(error) => error.to_string(),
-        };
-        text.push_str(&format!("{}: {detail}", without_peer(address)));
+        text.push_str(&format!(
+            "{}: {}",
+            without_peer(address),
+            transport_error_text(error)
+        ));
     }
     text
+}
+
+/// libp2p's own text of a transport error is empty where the operating system gave the reason.
+pub(super) fn transport_error_text(error: &TransportError<std::io::Error>) -> String {
+    match error {
+        TransportError::MultiaddrNotSupported(address) => format!("{address} is not supported"),
+        TransportError::Other(error) => error.to_string(),
+    }
 }

@@ -29,7 +29,7 @@ use super::{
     behaviour::{Carrier, InboundStream, PROTOCOL},
     config::{NetworkConfig, NetworkLimits},
     connection::{Connection, Heard},
-    dial::Attempt,
+    dial::{Attempt, transport_error_text},
     event::{DialError, DialTarget, NetworkEvent, StartError},
     identity::{PeerKey, from_peer_id, keypair, peer_id_text, to_peer_id},
     link::Registry,
@@ -285,7 +285,7 @@ impl Driver {
             Ok(id) => {
                 self.listeners.insert(id, text);
             }
-            Err(error) => self.listen_failed(text, error.to_string()),
+            Err(error) => self.listen_failed(text, transport_error_text(&error)),
         }
     }
 

@@ -330,11 +330,26 @@ async fn a_full_node_refuses_strangers_and_still_dials() {
 async fn a_port_that_is_taken_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let wanted = taken.local_addr().expect("it is bound").to_string();
-    let mut one = Node::start_with(1, |config| config.listen.push(wanted.clone())).await;
-    match one.next().await {
-        NetworkEvent::ListenFailed { address, .. } => assert_eq!(address, wanted),
-        other => panic!("{other:?}"),
+    let mut config = NetworkConfig::new([1; 32]);
+    config.listen = vec!["127.0.0.1:0".to_owned(), wanted.clone()];
+    let mut one = Node {
+        network: Network::start(config).expect("the configuration is sound"),
+        address: String::new(),
+    };
+    let (mut failed, mut listening) = (None, None);
+    while failed.is_none() || listening.is_none() {
+        match one.next().await {
+            NetworkEvent::ListenFailed { address, error } => failed = Some((address, error)),
+            NetworkEvent::Listening { address } => listening = Some(address),
+            other => panic!("{other:?}"),
+        }
     }
-    assert_eq!(one.handle().listening(), [one.address.clone()]);
+    let (address, error) = failed.expect("it was reported");
+    assert_eq!(address, wanted);
+    assert!(error.contains("in use"), "{error}");
+    assert_eq!(
+        Some(one.handle().listening()),
+        listening.map(|one| vec![one])
+    );
     one.stop().await;
 }
