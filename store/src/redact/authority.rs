@@ -1,6 +1,6 @@
 //! Credentials given where a request says who asks: URLs, `Authorization` headers, `curl -u`, `.netrc`, JSON web tokens.
 
-use super::entropy::{is_stand_in, shannon};
+use super::entropy::{is_stand_in, looks_drawn, shannon};
 use super::hay::{Hay, is_base64};
 use super::private_key::decode;
 use super::rule::{Rule, found};
@@ -156,7 +156,7 @@ fn bearer(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     (token.len() >= 16
         && !hay.cut_right(end)
         && shannon(token) >= BEARER_FLOOR
-        && token.iter().filter(|b| b.is_ascii_digit()).count() >= 2
+        && looks_drawn(token)
         && !is_stand_in(token))
     .then_some(hit.end..end)
 }

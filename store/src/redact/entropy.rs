@@ -23,6 +23,24 @@ pub(crate) fn shannon(value: &[u8]) -> f64 {
         .sum()
 }
 
+/// Least entropy of a token without digits, bits a byte: names in camel case of that length measure below 4.
+const LETTERS_FLOOR: f64 = 4.2;
+
+/// Whether `value` has what random tokens have and words have not: two digits or more, or letters of both cases in more
+/// variety, or changing case more often, than names show.
+pub(crate) fn looks_drawn(value: &[u8]) -> bool {
+    let some = |kind: fn(&u8) -> bool| value.iter().any(kind);
+    let changes = value
+        .windows(2)
+        .filter(|pair| pair[0].is_ascii_uppercase() != pair[1].is_ascii_uppercase())
+        .count();
+    value.iter().filter(|b| b.is_ascii_digit()).count() >= 2
+        || (some(u8::is_ascii_uppercase)
+            && some(u8::is_ascii_lowercase)
+            // Names in camel case stay below a third, random letters are near a half.
+            && (shannon(value) >= LETTERS_FLOOR || changes * 3 >= value.len()))
+}
+
 /// Words (lower case) that people write where a secret would stand.
 const STAND_IN_WORDS: &[&str] = &[
     "example",
@@ -116,11 +134,30 @@ pub(crate) fn is_stand_in(value: &[u8]) -> bool {
         .any(|start| lower.starts_with(start.as_bytes()))
         || STAND_IN_WORDS
             .iter()
-            .any(|word| contains(&lower, word.as_bytes()))
+            .any(|word| says(&lower, word.as_bytes()))
         || contains(&lower, b"${")
         || contains(&lower, b"{{")
         || contains(&lower, b"%s")
         || is_sequence(&lower)
+}
+
+/// Up to this length, in bytes, a stand-in word counts wherever it occurs.
+const SHORT_VALUE_BYTES: usize = 20;
+
+/// From this length on, in bytes, a stand-in word counts in any value: chance does not write it.
+const LONG_WORD_BYTES: usize = 7;
+
+/// Whether `value` says `word`. In a long value a short word must begin or end where the value or a part of it does:
+/// among random characters `mock` or `fake` comes up once in some ten thousand tokens.
+fn says(value: &[u8], word: &[u8]) -> bool {
+    let anywhere = value.len() <= SHORT_VALUE_BYTES || word.len() >= LONG_WORD_BYTES;
+    let edge = |at: Option<usize>| {
+        at.and_then(|at| value.get(at))
+            .is_none_or(|b| !b.is_ascii_alphanumeric())
+    };
+    value.windows(word.len()).enumerate().any(|(at, window)| {
+        window == word && (anywhere || edge(at.checked_sub(1)) || edge(Some(at + word.len())))
+    })
 }
 
 /// Whether `needle` occurs in `hay`. Plain search: both are short here.
@@ -153,6 +190,14 @@ mod tests {
         assert_eq!(shannon(b"aaaaaaaa"), 0.0);
         assert!((shannon(b"abcdefgh") - 3.0).abs() < 1e-12);
         assert!((shannon(b"aabb") - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn tokens_look_drawn_and_names_do_not() {
+        assert!(looks_drawn(b"9f8c2b7ad1e04653"));
+        assert!(looks_drawn(b"ZuHEBNUcMDCWaptfOjWeYYveZoaH"));
+        assert!(!looks_drawn(b"AbstractSingletonProxyFactoryBean"));
+        assert!(!looks_drawn(b"a-plain-sentence-of-words"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The catch-all: any value assigned to a name that says password, secret, token or key, if it looks like a real one.
 
 use super::assignment::{self, Tie, Value};
-use super::entropy::{contains, is_stand_in, shannon};
+use super::entropy::{contains, is_stand_in, looks_drawn, shannon};
 use super::hay::Hay;
 use super::rule::{Rule, found};
 use std::ops::Range;
@@ -130,9 +130,10 @@ fn password(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     }
     let value = named_value(hay, &hit)?;
     let bytes = hay.get(value.range.clone());
+    // Dashes, dots and slashes join words; letters beyond ASCII are letters.
     let strange = bytes.iter().any(|b| {
         b.is_ascii_digit()
-            || !(b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':' | b'/'))
+            || (b.is_ascii_punctuation() && !matches!(b, b'_' | b'-' | b'.' | b':' | b'/'))
     });
     let screaming = hay.get(hit).iter().all(u8::is_ascii_uppercase);
     let phrase = screaming
@@ -155,7 +156,7 @@ fn secret(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let bytes = hay.get(value.range.clone());
     let real = bytes.len() >= SECRET_BYTES
         && shannon(bytes) >= SECRET_FLOOR
-        && bytes.iter().filter(|b| b.is_ascii_digit()).count() >= 2
+        && looks_drawn(bytes)
         && bytes.iter().any(u8::is_ascii_alphabetic)
         && bytes.iter().all(u8::is_ascii_graphic)
         && !is_stand_in(bytes)

@@ -313,6 +313,11 @@ const COMMON_ACCOUNTS: &[&str] = &[
     "bot",
     "defaultuser0",
     "all",
+    "envs",
+    "conda",
+    "miniconda",
+    "miniconda3",
+    "venv",
     "containeradministrator",
     "containeruser",
     "wdagutilityaccount",
@@ -331,9 +336,14 @@ fn unix_home(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
             hay.get(parent..hit.start),
             b"export" | b"var" | b"mnt" | b"nfs" | b"data" | b"net" | b"c" | b"d" | b"host"
         );
-    let begins = parent == hit.start
-        && !hay.cut_left(hit.start)
-        && !matches!(hay.before(hit.start), Some(b'.' | b'}' | b'*' | b')'));
+    // `-I/home/…`: the letter is a flag's.
+    let flag = matches!(hay.get(parent..hit.start), [b'-', letter] if letter.is_ascii_alphabetic());
+    let begins = flag
+        || (hay.opens(hit.start)
+            && !matches!(
+                hay.before(hit.start),
+                Some(b'.' | b'-' | b'}' | b'*' | b')')
+            ));
     if !begins && !mounted {
         return None;
     }

@@ -212,10 +212,10 @@ fn measured(body: &[u8], floor: f64) -> bool {
     shannon(&body[..body.len().min(FLOOR_BYTES)]) >= floor
 }
 
-/// Whether a token is one that documentation shows: providers put `EXAMPLE` into theirs, people write `xxxx`.
+/// Whether a token is one that documentation shows: providers put `EXAMPLE` into theirs, people write `xxxxxx`.
 fn is_documentation(token: &[u8]) -> bool {
     contains(&token.to_ascii_lowercase(), b"example")
-        || contains(&token.to_ascii_lowercase(), b"xxxx")
+        || contains(&token.to_ascii_lowercase(), b"xxxxxx")
 }
 
 /// The stretches of `text` between placeholders, in order. A placeholder is `[REDACTED:kind]` with any well-formed kind,

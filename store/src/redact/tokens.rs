@@ -1,7 +1,10 @@
 //! Tokens that tell by their own form who issued them. Written from the forms that the providers document for secret
 //! scanning; lengths are lower bounds where a provider says that they may grow.
 
-use super::rule::{Rule, infix, token, word};
+use super::rule::{Rule, floored, infix, token, word};
+
+/// For tokens that begin with a number, whose digits may repeat.
+const DIGITS_FLOOR: f64 = 1.2;
 
 pub(crate) const RULES: &[Rule] = &[
     // Clouds
@@ -427,13 +430,16 @@ pub(crate) const RULES: &[Rule] = &[
         "[A-Za-z0-9_]{40,}",
     ),
     // Messages and mail
-    token(
-        "slack-token",
-        "Slack",
-        &[
-            "xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxe-", "xoxc-", "xoxd-",
-        ],
-        "[A-Za-z0-9%-]{16,}",
+    floored(
+        DIGITS_FLOOR,
+        token(
+            "slack-token",
+            "Slack",
+            &[
+                "xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxe-", "xoxc-", "xoxd-",
+            ],
+            "[A-Za-z0-9%-]{16,}",
+        ),
     ),
     token(
         "slack-config-token",
@@ -441,11 +447,14 @@ pub(crate) const RULES: &[Rule] = &[
         &["xoxe.xoxp-", "xoxe.xoxb-"],
         "[0-9]-[A-Za-z0-9]{40,}",
     ),
-    token(
-        "slack-app-token",
-        "Slack",
-        &["xapp-"],
-        "[0-9]-[A-Z0-9]{8,}-[0-9]{8,}-[0-9a-f]{32,}",
+    floored(
+        DIGITS_FLOOR,
+        token(
+            "slack-app-token",
+            "Slack",
+            &["xapp-"],
+            "[0-9]-[A-Z0-9]{8,}-[0-9]{8,}-[0-9a-f]{32,}",
+        ),
     ),
     token(
         "slack-webhook",
@@ -457,11 +466,14 @@ pub(crate) const RULES: &[Rule] = &[
         ],
         "[A-Z0-9]{8,}/[A-Za-z0-9]{8,}/[A-Za-z0-9/]{16,}",
     ),
-    token(
-        "discord-webhook",
-        "Discord",
-        &["discord.com/api/webhooks/", "discordapp.com/api/webhooks/"],
-        "[0-9]{17,20}/[A-Za-z0-9_-]{60,}",
+    floored(
+        DIGITS_FLOOR,
+        token(
+            "discord-webhook",
+            "Discord",
+            &["discord.com/api/webhooks/", "discordapp.com/api/webhooks/"],
+            "[0-9]{17,20}/[A-Za-z0-9_-]{60,}",
+        ),
     ),
     // A bot token begins with its user id in base64: a digit always makes M, N or O, the next one of D, T, j, z.
     word(
@@ -485,11 +497,14 @@ pub(crate) const RULES: &[Rule] = &[
         &["webhook.office.com/webhookb2/"],
         "[0-9a-f@-]{70,80}/IncomingWebhook/[0-9a-f]{32}[A-Za-z0-9/_-]*",
     ),
-    token(
-        "zapier-webhook",
-        "Zapier",
-        &["hooks.zapier.com/hooks/catch/"],
-        "[0-9]{5,}/[A-Za-z0-9]{6,}(?:/[A-Za-z0-9]+)?[/A-Za-z0-9]{4,}",
+    floored(
+        DIGITS_FLOOR,
+        token(
+            "zapier-webhook",
+            "Zapier",
+            &["hooks.zapier.com/hooks/catch/"],
+            "[0-9]{5,}/[A-Za-z0-9]{6,}(?:/[A-Za-z0-9]+)?[/A-Za-z0-9]{4,}",
+        ),
     ),
     token(
         "sendgrid-api-key",
@@ -571,12 +586,6 @@ pub(crate) const RULES: &[Rule] = &[
             "access-development-",
         ],
         UUID,
-    ),
-    token(
-        "razorpay-key",
-        "Razorpay",
-        &["rzp_live_"],
-        "[A-Za-z0-9]{14}[A-Za-z0-9]{2,}",
     ),
     word(
         "razorpay-key",
@@ -680,11 +689,14 @@ pub(crate) const RULES: &[Rule] = &[
         &["pat"],
         r"[A-Za-z0-9]{14}\.[0-9a-f]{64}",
     ),
-    token(
-        "asana-token",
-        "Asana",
-        &["2/", "1/"],
-        "[0-9]{15,17}/[0-9]{15,17}:[0-9a-f]{32}",
+    floored(
+        DIGITS_FLOOR,
+        token(
+            "asana-token",
+            "Asana",
+            &["2/", "1/"],
+            "[0-9]{15,17}/[0-9]{15,17}:[0-9a-f]{32}",
+        ),
     ),
     token(
         "postman-api-key",
