@@ -1,1 +1,5 @@
-//! placeholder
+//! The Folklore bank on disk, redaction, induction without an LLM, and recall.
+
+pub mod embed;
+pub mod index;
+pub mod recall;

@@ -1,0 +1,506 @@
+//! BM25 over the terms of [`super::tokens`], kept in memory and changed in place.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
+
+use super::tokens::{Token, tokenize};
+use super::{Filter, keep_best};
+
+/// How soon more of the same term stops counting (Robertson and Zaragoza 2009).
+const K1: f32 = 1.2;
+/// How much a long document is held back.
+const B: f32 = 0.75;
+
+/// A young bank has no document frequencies of its own, so a background of this many imagined documents stands beside
+/// it: function words are common from the first lesson on, and a word of the first lesson is not.
+const BACKGROUND_DOCS: f32 = 50.0;
+/// The share of background documents that hold a function word.
+const BACKGROUND_FUNCTION_SHARE: f32 = 0.7;
+
+/// English words that carry no topic. Written for this project.
+const FUNCTION_WORDS: &str = "a about above after again against all also am an and any anything are as at be because been \
+    before being below between both but by can can't could did do does doesn't don't down during each either few for from \
+    further get give go had has have he help her here him his how i i'm i've if in into is isn't it just let like make may \
+    me might more most much must my need no nor not now of off on once only or other our out over own please same she \
+    should so some something such than that the their them then there these they this those through to too under until \
+    up us use very want was way we were what when where whether which while who whom why will with without would you your";
+
+/// [`FUNCTION_WORDS`] as terms.
+fn function_terms() -> &'static HashSet<String> {
+    static TERMS: OnceLock<HashSet<String>> = OnceLock::new();
+    TERMS.get_or_init(|| {
+        tokenize(FUNCTION_WORDS)
+            .into_iter()
+            .map(|token| token.term)
+            .collect()
+    })
+}
+
+/// A query made ready once: its terms, each once, in order of first occurrence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LexicalQuery {
+    tokens: Vec<Token>,
+    terms: Vec<String>,
+}
+
+impl LexicalQuery {
+    /// The terms of `text`.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let tokens = tokenize(text);
+        let mut seen = HashSet::new();
+        let terms = tokens
+            .iter()
+            .map(|t| &t.term)
+            .filter(|t| seen.insert(*t))
+            .cloned()
+            .collect();
+        LexicalQuery { tokens, terms }
+    }
+
+    /// Whether the text had no term at all: punctuation, emoji, nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+}
+
+/// The terms of one document with their counts, and its length in terms.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TermCounts {
+    counts: HashMap<String, u32>,
+    length: u32,
+}
+
+impl TermCounts {
+    /// The terms of a document made of `texts`.
+    #[must_use]
+    pub fn new(texts: &[&str]) -> Self {
+        let mut document = TermCounts::default();
+        for token in texts.iter().flat_map(|text| tokenize(text)) {
+            *document.counts.entry(token.term).or_default() += 1;
+            document.length = document.length.saturating_add(1);
+        }
+        document
+    }
+
+    fn count(&self, term: &str) -> u32 {
+        self.counts.get(term).copied().unwrap_or(0)
+    }
+}
+
+/// What the corpus says about one query: the weight of each of its terms, and the mean length of a document.
+/// Documents outside the index may take part; see [`LexicalIndex::weigh`].
+#[derive(Clone, Debug)]
+pub struct Weighed<'q> {
+    query: &'q LexicalQuery,
+    /// One a term of the query.
+    idf: Vec<f32>,
+    mean_length: f32,
+}
+
+impl Weighed<'_> {
+    fn bm25(&self, length: u32, count: impl Fn(&str) -> u32) -> f32 {
+        let norm = length_norm(length, self.mean_length);
+        self.query
+            .terms
+            .iter()
+            .zip(&self.idf)
+            .map(|(term, idf)| idf * saturate(count(term), norm))
+            .sum()
+    }
+
+    /// The BM25 of a document.
+    #[must_use]
+    pub fn score(&self, document: &TermCounts) -> f32 {
+        self.bm25(document.length, |term| document.count(term))
+    }
+
+    /// The share of the query's idf mass whose terms are in `document`; see [`LexicalIndex::idf_mass_covered`].
+    #[must_use]
+    pub fn idf_mass_covered(&self, document: &TermCounts) -> f32 {
+        self.covered(|term| document.count(term) > 0)
+    }
+
+    fn covered(&self, has: impl Fn(&str) -> bool) -> f32 {
+        let idf: HashMap<&str, f32> = self
+            .query
+            .terms
+            .iter()
+            .map(String::as_str)
+            .zip(self.idf.iter().copied())
+            .collect();
+        let (mut mass, mut covered) = (0.0, 0.0);
+        let mut seen = HashSet::new();
+        // Parts of a compound that the document has as a whole count as had.
+        let mut covered_until = 0;
+        for (at, token) in self.query.tokens.iter().enumerate() {
+            let had = at < covered_until || has(&token.term);
+            if token.parts > 0 {
+                if had {
+                    covered_until = covered_until.max(at + 1 + token.parts);
+                }
+                continue;
+            }
+            if !seen.insert(token.term.as_str()) {
+                continue;
+            }
+            let idf = idf.get(token.term.as_str()).copied().unwrap_or(0.0);
+            mass += idf;
+            if had {
+                covered += idf;
+            }
+        }
+        if mass > 0.0 { covered / mass } else { 0.0 }
+    }
+}
+
+/// One document in the index. Terms are numbers into `LexicalIndex::terms`, ascending.
+#[derive(Debug)]
+struct Document {
+    slot: u32,
+    length: u32,
+    terms: Vec<(u32, u32)>,
+}
+
+/// An inverted index that grows and shrinks in place.
+///
+/// Scores depend on the set of documents held and on nothing else: not on the order they came in, nor on what was
+/// removed.
+#[derive(Debug, Default)]
+pub struct LexicalIndex {
+    term_ids: HashMap<String, u32>,
+    /// The places in `documents` that hold each term, ascending.
+    postings: Vec<Vec<u32>>,
+    documents: Vec<Option<Document>>,
+    place_of_slot: HashMap<u32, u32>,
+    free_places: Vec<u32>,
+    /// Terms of all documents held, counted with repetition.
+    length_sum: u64,
+}
+
+impl LexicalIndex {
+    /// An empty index.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Documents held.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.place_of_slot.len()
+    }
+
+    /// Whether no document is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.place_of_slot.is_empty()
+    }
+
+    /// Indexes `texts` together as the document of `slot`, in place of what `slot` had before.
+    pub fn add(&mut self, slot: u32, texts: &[&str]) {
+        self.remove(slot);
+        let counts = TermCounts::new(texts);
+        let place = match self.free_places.pop() {
+            Some(place) => place,
+            None => {
+                self.documents.push(None);
+                // A slot is a u32 and has one place, so places cannot outgrow it.
+                (self.documents.len() - 1) as u32
+            }
+        };
+        let mut terms = Vec::with_capacity(counts.counts.len());
+        for (term, count) in counts.counts {
+            let next = self.term_ids.len() as u32;
+            let id = *self.term_ids.entry(term).or_insert(next);
+            if id == next {
+                self.postings.push(Vec::new());
+            }
+            if let Some(posting) = self.postings.get_mut(id as usize)
+                && let Err(at) = posting.binary_search(&place)
+            {
+                posting.insert(at, place);
+            }
+            terms.push((id, count));
+        }
+        terms.sort_unstable();
+        self.length_sum += u64::from(counts.length);
+        self.place_of_slot.insert(slot, place);
+        if let Some(document) = self.documents.get_mut(place as usize) {
+            *document = Some(Document {
+                slot,
+                length: counts.length,
+                terms,
+            });
+        }
+    }
+
+    /// Removes the document of `slot`; says whether there was one.
+    pub fn remove(&mut self, slot: u32) -> bool {
+        let Some(place) = self.place_of_slot.remove(&slot) else {
+            return false;
+        };
+        let Some(document) = self
+            .documents
+            .get_mut(place as usize)
+            .and_then(Option::take)
+        else {
+            return false;
+        };
+        for (id, _) in document.terms {
+            if let Some(posting) = self.postings.get_mut(id as usize)
+                && let Ok(at) = posting.binary_search(&place)
+            {
+                posting.remove(at);
+            }
+        }
+        self.length_sum -= u64::from(document.length);
+        self.free_places.push(place);
+        true
+    }
+
+    /// Weighs the terms of `query` by what is held and by `others`, documents that are not in the index but compete.
+    #[must_use]
+    pub fn weigh<'q>(&self, query: &'q LexicalQuery, others: &[TermCounts]) -> Weighed<'q> {
+        let documents = self.len() + others.len();
+        let others_length: u64 = others.iter().map(|other| u64::from(other.length)).sum();
+        let mean_length = (self.length_sum + others_length) as f64 / documents.max(1) as f64;
+        let idf = query
+            .terms
+            .iter()
+            .map(|term| {
+                let held = self.posting(term).map_or(0, <[u32]>::len);
+                let frequency = held + others.iter().filter(|other| other.count(term) > 0).count();
+                idf(term, frequency, documents)
+            })
+            .collect();
+        Weighed {
+            query,
+            idf,
+            mean_length: (mean_length as f32).max(1.0),
+        }
+    }
+
+    /// The `k` best documents that share a term with the query and pass `filter`, with their BM25, best first.
+    #[must_use]
+    pub fn search(&self, query: &Weighed<'_>, k: usize, filter: &Filter<'_>) -> Vec<(u32, f32)> {
+        let mut sums = vec![0.0f32; self.documents.len()];
+        for (term, idf) in query.query.terms.iter().zip(&query.idf) {
+            let Some(&id) = self.term_ids.get(term) else {
+                continue;
+            };
+            for &place in self
+                .postings
+                .get(id as usize)
+                .map_or(&[][..], Vec::as_slice)
+            {
+                if let (Some(Some(document)), Some(sum)) = (
+                    self.documents.get(place as usize),
+                    sums.get_mut(place as usize),
+                ) {
+                    let norm = length_norm(document.length, query.mean_length);
+                    *sum += idf * saturate(document.count(id), norm);
+                }
+            }
+        }
+        let mut scored: Vec<(u32, f32)> = self
+            .documents
+            .iter()
+            .zip(sums)
+            .filter(|(_, sum)| *sum > 0.0)
+            .filter_map(|(document, sum)| Some((document.as_ref()?.slot, sum)))
+            .filter(|(slot, _)| filter(*slot))
+            .collect();
+        keep_best(&mut scored, k);
+        scored
+    }
+
+    /// The BM25 of the document of `slot`; 0 where it shares no term with the query or is not held.
+    #[must_use]
+    pub fn score(&self, query: &Weighed<'_>, slot: u32) -> f32 {
+        self.document(slot).map_or(0.0, |document| {
+            query.bm25(document.length, |term| self.count(document, term))
+        })
+    }
+
+    /// The share, 0 to 1, of the query's idf mass whose terms occur in the document of `slot`. A term that no document
+    /// has weighs most, so a query of unknown words is covered by nothing: the guard against nonsense.
+    #[must_use]
+    pub fn idf_mass_covered(&self, query: &Weighed<'_>, slot: u32) -> f32 {
+        self.document(slot).map_or(0.0, |document| {
+            query.covered(|term| self.count(document, term) > 0)
+        })
+    }
+
+    fn document(&self, slot: u32) -> Option<&Document> {
+        self.documents
+            .get(*self.place_of_slot.get(&slot)? as usize)?
+            .as_ref()
+    }
+
+    fn posting(&self, term: &str) -> Option<&[u32]> {
+        self.postings
+            .get(*self.term_ids.get(term)? as usize)
+            .map(Vec::as_slice)
+    }
+
+    fn count(&self, document: &Document, term: &str) -> u32 {
+        self.term_ids.get(term).map_or(0, |&id| document.count(id))
+    }
+}
+
+impl Document {
+    fn count(&self, id: u32) -> u32 {
+        self.terms
+            .binary_search_by_key(&id, |(id, _)| *id)
+            .ok()
+            .and_then(|at| self.terms.get(at))
+            .map_or(0, |(_, count)| *count)
+    }
+}
+
+/// Inverse document frequency, never negative, of a term in `frequency` of `documents`, beside the background.
+fn idf(term: &str, frequency: usize, documents: usize) -> f32 {
+    let background = if function_terms().contains(term) {
+        BACKGROUND_FUNCTION_SHARE * BACKGROUND_DOCS
+    } else {
+        0.0
+    };
+    let frequency = frequency as f32 + background;
+    let documents = documents as f32 + BACKGROUND_DOCS;
+    (1.0 + (documents - frequency + 0.5) / (frequency + 0.5)).ln()
+}
+
+fn length_norm(length: u32, mean_length: f32) -> f32 {
+    K1 * (1.0 - B + B * length as f32 / mean_length)
+}
+
+fn saturate(count: u32, norm: f32) -> f32 {
+    let count = count as f32;
+    count * (K1 + 1.0) / (count + norm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn found(index: &LexicalIndex, text: &str) -> Vec<u32> {
+        let query = LexicalQuery::new(text);
+        let weighed = index.weigh(&query, &[]);
+        index
+            .search(&weighed, 10, &|_| true)
+            .into_iter()
+            .map(|(slot, _)| slot)
+            .collect()
+    }
+
+    fn covered(index: &LexicalIndex, text: &str, slot: u32) -> f32 {
+        let query = LexicalQuery::new(text);
+        index.idf_mass_covered(&index.weigh(&query, &[]), slot)
+    }
+
+    fn small() -> LexicalIndex {
+        let mut index = LexicalIndex::new();
+        index.add(
+            1,
+            &[
+                "cancel the reservation",
+                "call cancel_reservation after checking the insurance",
+            ],
+        );
+        index.add(2, &["change the cabin of the flight"]);
+        index.add(3, &["error E0277 in src/net/tcp.rs"]);
+        index
+    }
+
+    #[test]
+    fn rare_words_rank_above_common_ones() {
+        let index = small();
+        assert_eq!(found(&index, "cancelling a reservation in the cabin")[0], 1);
+        assert_eq!(found(&index, "E0277"), [3]);
+        assert_eq!(found(&index, "tcp"), [3]);
+        assert_eq!(found(&index, "cancelReservation")[0], 1);
+        assert!(found(&index, "xylophone").is_empty());
+        assert!(found(&index, "").is_empty());
+    }
+
+    #[test]
+    fn unknown_words_weigh_most_and_function_words_little() {
+        let index = small();
+        assert_eq!(covered(&index, "cancel reservation", 1), 1.0);
+        assert_eq!(covered(&index, "cancel reservation", 2), 0.0);
+        assert_eq!(covered(&index, "cancel reservation", 99), 0.0);
+        assert!(covered(&index, "how do i cancel the reservation", 1) > 0.7);
+        assert!(covered(&index, "the xylophone of the duke", 2) < 0.2);
+        assert_eq!(covered(&index, "", 1), 0.0);
+    }
+
+    #[test]
+    fn a_compound_known_as_a_whole_covers_its_parts() {
+        let mut index = LexicalIndex::new();
+        index.add(1, &["send an email"]);
+        assert_eq!(covered(&index, "e-mail", 1), 1.0);
+    }
+
+    #[test]
+    fn a_filter_hides_documents_without_changing_the_scores_of_others() {
+        let index = small();
+        let query = LexicalQuery::new("reservation flight");
+        let weighed = index.weigh(&query, &[]);
+        let all = index.search(&weighed, 10, &|_| true);
+        let some = index.search(&weighed, 10, &|slot| slot != 1);
+        assert_eq!(
+            all.iter().copied().filter(|f| f.0 != 1).collect::<Vec<_>>(),
+            some
+        );
+    }
+
+    #[test]
+    fn a_document_outside_the_index_scores_as_if_it_were_inside() {
+        let mut index = small();
+        let query = LexicalQuery::new("change a cabin or a reservation");
+        let other = TermCounts::new(&["reservation of a cabin"]);
+        let outside = index.weigh(&query, std::slice::from_ref(&other));
+        let (score, coverage) = (outside.score(&other), outside.idf_mass_covered(&other));
+        let neighbour = index.score(&outside, 2);
+        index.add(9, &["reservation of a cabin"]);
+        let inside = index.weigh(&query, &[]);
+        assert_eq!(index.score(&inside, 9), score);
+        assert_eq!(index.idf_mass_covered(&inside, 9), coverage);
+        assert_eq!(index.score(&inside, 2), neighbour);
+    }
+
+    proptest! {
+        #[test]
+        fn after_adding_and_removing_it_answers_as_a_fresh_one(
+            documents in prop::collection::vec((0u32..12, "[a-d]( [a-f]){0,6}"), 1..30),
+            removed in prop::collection::vec(0u32..12, 0..10),
+            text in "[a-g]( [a-g]){0,3}",
+        ) {
+            let mut index = LexicalIndex::new();
+            let mut last = std::collections::BTreeMap::new();
+            for (slot, document) in &documents {
+                index.add(*slot, &[document]);
+                last.insert(*slot, document);
+            }
+            for slot in &removed {
+                prop_assert_eq!(index.remove(*slot), last.remove(slot).is_some());
+            }
+            let mut fresh = LexicalIndex::new();
+            for (slot, document) in last.iter().rev() {
+                fresh.add(*slot, &[document]);
+            }
+            prop_assert_eq!(index.len(), fresh.len());
+            let query = LexicalQuery::new(&text);
+            let (ours, theirs) = (index.weigh(&query, &[]), fresh.weigh(&query, &[]));
+            let found = index.search(&ours, 20, &|_| true);
+            prop_assert_eq!(&found, &fresh.search(&theirs, 20, &|_| true));
+            for (slot, score) in found {
+                prop_assert_eq!(index.score(&ours, slot), score);
+                prop_assert_eq!(index.idf_mass_covered(&ours, slot), fresh.idf_mass_covered(&theirs, slot));
+            }
+        }
+    }
+}
