@@ -22,6 +22,10 @@ static WEIGHTS: &[u8] = include_bytes!("../../weights/static256.bin");
 /// Below this length a summed vector points nowhere: the pieces cancelled, or all their rows are zero.
 const NORM_MIN: f32 = 1e-6;
 
+/// The share of a text's letters that must be known. Without it the one Latin name in a Chinese question would stand
+/// for the whole question, with a cosine near 1 to every text that has the name.
+const KNOWN_SHARE_MIN: f32 = 0.5;
+
 /// The parsed table. Rows stay where the compiler put them; only the vocabulary is indexed.
 struct Table {
     scales: Vec<f32>,
@@ -70,7 +74,7 @@ impl Table {
 
     fn embed(&self, text: &str) -> Option<Vec<f32>> {
         let mut sum = vec![0.0f32; BUILTIN_DIM];
-        self.pieces.for_each(text, |id| {
+        let known = self.pieces.for_each(text, |id| {
             let id = id as usize;
             let row = self.rows.get(id * BUILTIN_DIM..(id + 1) * BUILTIN_DIM);
             if let (Some(&scale), Some(row)) = (self.scales.get(id), row) {
@@ -79,6 +83,9 @@ impl Table {
                 }
             }
         });
+        if (known.matched as f32) < KNOWN_SHARE_MIN * known.letters as f32 {
+            return None;
+        }
         let norm = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
         if norm < NORM_MIN {
             return None;
@@ -174,6 +181,18 @@ mod tests {
             .embed(&["", " \n", "搜索 订单", "🙂"])
             .unwrap();
         assert_eq!(vectors, [None, None, None, None]);
+    }
+
+    #[test]
+    fn a_text_mostly_in_an_unknown_script_has_no_vector() {
+        let embedder = BuiltinEmbedder::new();
+        assert_eq!(
+            embedder
+                .embed_one("请帮我取消这个客户的所有订单 tokio")
+                .unwrap(),
+            None
+        );
+        assert!(embedder.embed_one("cancel order 订单").unwrap().is_some());
     }
 
     #[test]

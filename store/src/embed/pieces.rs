@@ -33,6 +33,13 @@ impl Hasher for Fnv {
 
 type PieceMap = HashMap<&'static [u8], u32, BuildHasherDefault<Fnv>>;
 
+/// How much of a text the vocabulary knows, in letters and digits. Words over the limit count as neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) letters: usize,
+    pub(super) matched: usize,
+}
+
 /// The vocabulary: pieces that begin a word and pieces that continue one.
 pub(super) struct Pieces {
     begin: PieceMap,
@@ -67,8 +74,9 @@ impl Pieces {
         pieces
     }
 
-    /// Calls `found` with the id of every piece of `text`, in order.
-    pub(super) fn for_each(&self, text: &str, mut found: impl FnMut(u32)) {
+    /// Calls `found` with the id of every piece of `text`, in order; tells how much of the text they are.
+    pub(super) fn for_each(&self, text: &str, mut found: impl FnMut(u32)) -> Known {
+        let mut known = Known::default();
         let mut word = String::new();
         for ch in text
             .chars()
@@ -77,26 +85,29 @@ impl Pieces {
             .filter(|&ch| !is_dropped(ch))
         {
             if ch.is_whitespace() {
-                self.word(&word, &mut found);
+                self.word(&word, &mut found, &mut known);
                 word.clear();
             } else if stands_alone(ch) {
-                self.word(&word, &mut found);
+                self.word(&word, &mut found, &mut known);
                 word.clear();
                 word.push(ch);
-                self.word(&word, &mut found);
+                self.word(&word, &mut found, &mut known);
                 word.clear();
             } else {
                 word.push(ch);
             }
         }
-        self.word(&word, &mut found);
+        self.word(&word, &mut found, &mut known);
+        known
     }
 
     /// Greedy longest match from the left; one character is skipped where nothing matches.
-    fn word(&self, word: &str, found: &mut impl FnMut(u32)) {
+    fn word(&self, word: &str, found: &mut impl FnMut(u32), known: &mut Known) {
         if word.len() > WORD_BYTES_MAX {
             return;
         }
+        let letters = |text: &str| text.chars().filter(|ch| ch.is_alphanumeric()).count();
+        known.letters += letters(word);
         let mut rest = word;
         while !rest.is_empty() {
             let (map, longest) = if rest.len() == word.len() {
@@ -111,6 +122,7 @@ impl Pieces {
             let advance = match matched {
                 Some((id, end)) => {
                     found(id);
+                    known.matched += letters(rest.get(..end).unwrap_or_default());
                     end
                 }
                 None => rest.chars().next().map_or(rest.len(), char::len_utf8),

@@ -274,7 +274,7 @@ mod tests {
             for slot in &removed {
                 index.remove(*slot);
             }
-            let filter = |slot: u32| slot % 3 != 0;
+            let filter = |slot: u32| !slot.is_multiple_of(3);
             let found = index.search(&floats(query), k, &filter);
             prop_assert_eq!(&found, &fresh.search(&floats(query), k, &filter));
             // The brute-force answer: every slot by its best vector.

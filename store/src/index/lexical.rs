@@ -15,25 +15,54 @@ const B: f32 = 0.75;
 /// it: function words are common from the first lesson on, and a word of the first lesson is not.
 const BACKGROUND_DOCS: f32 = 50.0;
 /// The share of background documents that hold a function word.
-const BACKGROUND_FUNCTION_SHARE: f32 = 0.7;
+const FUNCTION_SHARE: f32 = 0.7;
+/// The share of background documents that hold a common word.
+const COMMON_SHARE: f32 = 0.2;
+
+/// A query of less idf mass than this is taken to have this much, so that function words alone cover nothing much.
+/// A single rare word has more.
+const MASS_MIN: f32 = 3.0;
 
 /// English words that carry no topic. Written for this project.
 const FUNCTION_WORDS: &str = "a about above after again against all also am an and any anything are as at be because been \
-    before being below between both but by can can't could did do does doesn't don't down during each either few for from \
-    further get give go had has have he help her here him his how i i'm i've if in into is isn't it just let like make may \
-    me might more most much must my need no nor not now of off on once only or other our out over own please same she \
-    should so some something such than that the their them then there these they this those through to too under until \
-    up us use very want was way we were what when where whether which while who whom why will with without would you your";
+    before being below between both but by can can't cannot could did do does doesn't doing don't down during each either \
+    ever every everyone everything few for from further get gets give go goes going got had has have having he help her here \
+    hers him his how however i i'm i've if in instead into is isn't it its itself just let like made make makes making may me \
+    might more most much must my myself need needs never no nobody none nor not nothing now of off often on once only or other \
+    others our out over own perhaps please quite rather really same shall she should since so some someone something still \
+    such tell than that the their them themselves then there these they thing things this those though through to together \
+    too toward under unless until up upon us use used uses using very via want wants was way we well were what whatever when \
+    where whether which while who whom whose why will with within without would yes yet you your yours yourself";
 
-/// [`FUNCTION_WORDS`] as terms.
-fn function_terms() -> &'static HashSet<String> {
-    static TERMS: OnceLock<HashSet<String>> = OnceLock::new();
-    TERMS.get_or_init(|| {
-        tokenize(FUNCTION_WORDS)
-            .into_iter()
-            .map(|token| token.term)
+/// English words that most texts on most topics share. Written for this project.
+const COMMON_WORDS: &str = "able actually add allow almost alone already always amount answer around ask away back bad become \
+    begin best better big bit bring build buy call case cause change check choose clear close come common complete consider \
+    contain continue cost could couple create day deal decide describe detail difference different difficult early easy end \
+    enough example exist expect explain fact far fast feel find first follow form found free full general good great group \
+    half hand happen happy hard head high hold home hope hour house idea important include keep kind know large last late lead \
+    learn least leave left less level life list little live long look lose lot low main man many matter mean meaning method \
+    minute moment money month move name near new next nice night number obtain old one open opinion order part past people \
+    person piece place plan play point possible prefer problem provide put question quick reach read ready reason receive \
+    remember result return right run safe say second see seem sense set several short show side simple single small soon \
+    sort sound start state stay step stop story sure take talk ten thank think three time today tomorrow top total true try \
+    turn two type understand useful usual value version wait walk watch week whole wish word work world worth write wrong year \
+    yesterday young";
+
+/// The share of background documents that hold `term`.
+fn background_share(term: &str) -> f32 {
+    static SHARES: OnceLock<HashMap<String, f32>> = OnceLock::new();
+    let shares = SHARES.get_or_init(|| {
+        let terms = |words, share| {
+            tokenize(words)
+                .into_iter()
+                .map(move |token| (token.term, share))
+        };
+        // Function words last: where two words have one stem, the commoner decides.
+        terms(COMMON_WORDS, COMMON_SHARE)
+            .chain(terms(FUNCTION_WORDS, FUNCTION_SHARE))
             .collect()
-    })
+    });
+    shares.get(term).copied().unwrap_or(0.0)
 }
 
 /// A query made ready once: its terms, each once, in order of first occurrence.
@@ -56,6 +85,12 @@ impl LexicalQuery {
             .cloned()
             .collect();
         LexicalQuery { tokens, terms }
+    }
+
+    /// Distinct terms.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.terms.len()
     }
 
     /// Whether the text had no term at all: punctuation, emoji, nothing.
@@ -151,7 +186,7 @@ impl Weighed<'_> {
                 covered += idf;
             }
         }
-        if mass > 0.0 { covered / mass } else { 0.0 }
+        covered / mass.max(MASS_MIN)
     }
 }
 
@@ -362,11 +397,7 @@ impl Document {
 
 /// Inverse document frequency, never negative, of a term in `frequency` of `documents`, beside the background.
 fn idf(term: &str, frequency: usize, documents: usize) -> f32 {
-    let background = if function_terms().contains(term) {
-        BACKGROUND_FUNCTION_SHARE * BACKGROUND_DOCS
-    } else {
-        0.0
-    };
+    let background = background_share(term) * BACKGROUND_DOCS;
     let frequency = frequency as f32 + background;
     let documents = documents as f32 + BACKGROUND_DOCS;
     (1.0 + (documents - frequency + 0.5) / (frequency + 0.5)).ln()
