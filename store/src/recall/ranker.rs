@@ -123,6 +123,8 @@ pub struct Ranker {
 struct Probe<'q> {
     vector: Option<Vec<f32>>,
     words: Weighed<'q>,
+    /// Lessons that compete: held and external.
+    lessons: usize,
 }
 
 /// A candidate before the best BM25 is known.
@@ -243,6 +245,7 @@ impl Ranker {
         let probe = Probe {
             vector,
             words: self.lexical.weigh(&words, &counts),
+            lessons: self.len() + externals.len(),
         };
         let outside = match self.external_candidates(&probe, externals, &counts) {
             Ok(outside) => outside,
@@ -283,6 +286,7 @@ impl Ranker {
         let probe = Probe {
             vector: self.embedder.embed_one(query)?,
             words: self.lexical.weigh(&words, &counts),
+            lessons: self.len() + externals.len(),
         };
         let outside = self.external_candidates(&probe, externals, &counts)?;
         let held = self.lexical.search(&probe.words, 1, &|_| true);
@@ -395,7 +399,9 @@ impl Ranker {
             dense: candidate.dense,
             lexical,
             coverage: candidate.coverage,
-            relevant: self.gate.passes(candidate.dense, candidate.coverage),
+            relevant: self
+                .gate
+                .passes(candidate.dense, candidate.coverage, probe.lessons),
         }
     }
 
