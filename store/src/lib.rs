@@ -1,1 +1,3 @@
-//! placeholder
+//! The Folklore bank on disk, redaction, induction without an LLM, and recall.
+
+pub mod run;
