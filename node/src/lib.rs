@@ -1,1 +1,3 @@
 //! The folklore node.
+
+pub mod formats;
