@@ -8,6 +8,7 @@
 //! deterministic agent can be equal word for word and are still two attempts. Where a format has no attempt number,
 //! equal runs are one run.
 
+use folklore_protocol::claim::{Outcome, RunDigest};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use unicode_normalization::UnicodeNormalization;
@@ -72,6 +73,17 @@ impl fmt::Display for RunStatus {
     }
 }
 
+impl From<RunStatus> for Outcome {
+    fn from(status: RunStatus) -> Self {
+        match status {
+            RunStatus::Success => Self::Success,
+            RunStatus::Failure => Self::Failure,
+            RunStatus::Partial => Self::Partial,
+            RunStatus::Unknown => Self::Unknown,
+        }
+    }
+}
+
 /// The verdict on a run. Not part of the run's digest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOutcome {
@@ -115,20 +127,10 @@ pub struct Run {
     pub injected: Vec<String>,
 }
 
-/// A run's digest: 32 bytes of BLAKE3. Shown in hexadecimal.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct RunDigest(pub [u8; 32]);
-
-impl fmt::Display for RunDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for RunDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RunDigest({self})")
-    }
+/// A digest as people see it: hexadecimal.
+#[must_use]
+pub fn digest_hex(digest: &RunDigest) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Run {
@@ -153,7 +155,7 @@ impl Run {
             field(&step.action);
             field(&step.observation);
         }
-        RunDigest(*hasher.finalize().as_bytes())
+        *hasher.finalize().as_bytes()
     }
 
     /// Brings every text through [`clean`] and within its bound. Importers call it once on what they built;
