@@ -1,3 +1,4 @@
-//! The folklore node.
+//! The Folklore node: the daemon and the `folklore` command.
 
+pub mod formats;
 pub mod network;
