@@ -1,1 +1,2 @@
 //! The folklore node.
+pub mod api;
