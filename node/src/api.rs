@@ -18,8 +18,8 @@ mod time;
 
 pub use time::{ParseTimeError, TimeMs};
 
-/// Shortest prefix of an id that stands for the whole, characters. All lesson ids begin with the same 6 characters
-/// (the CID header), and a bank id shorter than this would be guessed by chance.
+/// Shortest prefix of an id that stands for the whole, characters. The first 7 characters of all lesson ids are the same
+/// (`b` and the CID header), so a shorter one would say nothing.
 pub const MIN_ID_PREFIX: usize = 8;
 /// Hits of a recall when the request names no number. More than one experience hurts more often than it helps
 /// (ReasoningBank, arXiv 2509.25140: k = 1 solves most).
@@ -889,8 +889,8 @@ fn default_induce() -> String {
 pub struct Skipped {
     /// File.
     pub path: String,
-    /// Which item of the file, from 0; null for the whole file.
-    pub item: Option<u64>,
+    /// Which item of the file, as its format counts them (`item 3`); null for the whole file.
+    pub item: Option<String>,
     /// Why.
     pub reason: String,
 }

@@ -1,2 +1,4 @@
 //! The folklore node.
 pub mod api;
+pub mod home;
+pub mod ticket;
