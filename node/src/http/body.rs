@@ -34,9 +34,14 @@ pub(super) async fn read_json<Q: DeserializeOwned>(body: Body, limit: usize) -> 
         Err(Refusal(StatusCode::REQUEST_TIMEOUT, ApiError::bad_request("the body took too long to come in")))
     })?;
     let json: &[u8] = if bytes.trim_ascii().is_empty() { b"{}" } else { &bytes };
-    serde_json::from_slice(json).map_err(|error| {
-        Refusal(StatusCode::BAD_REQUEST, ApiError::bad_request(format!("the request cannot be read: {error}")))
-    })
+    let unreadable = |why: String| {
+        Refusal(StatusCode::BAD_REQUEST, ApiError::bad_request(format!("the request cannot be read: {why}")))
+    };
+    // serde would also take a list of the fields' values, in the order in which this build happens to have them.
+    if !json.trim_ascii_start().starts_with(b"{") {
+        return Err(unreadable("it is not a JSON object".into()));
+    }
+    serde_json::from_slice(json).map_err(|error| unreadable(error.to_string()))
 }
 
 async fn read(body: Body, limit: usize) -> Result<Vec<u8>, Refusal> {

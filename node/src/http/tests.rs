@@ -137,7 +137,7 @@ async fn malformed_requests_say_what_is_wrong_with_them() {
         ("/v1/teach", r#"{"kind":"strategy","title":"t","contents":"c"}"#, "unknown field `contents`"),
         ("/v1/teach", r#"{"kind":"advice","title":"t","content":"c"}"#, "unknown variant `advice`"),
         ("/v1/teach", "{\"kind\":\"strategy\",\"title\":\"\\ud800\",\"content\":\"c\"}", "hex escape"),
-        ("/v1/recall", "[1]", "task"),
+        ("/v1/recall", r#"["x"]"#, "not a JSON object"),
         ("/v1/rate", r#"{"id":"x","verdict":"good"}"#, "unknown variant `good`"),
         ("/v1/import", r#"{"paths":[]}"#, "no paths"),
         ("/v1/import", r#"{"paths":["a.json"]}"#, "absolute"),
