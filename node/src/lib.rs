@@ -3,5 +3,6 @@
 pub mod api;
 pub mod formats;
 pub mod home;
+pub mod http;
 pub mod network;
 pub mod ticket;
