@@ -1,8 +1,11 @@
 //! The Folklore node: the daemon and the `folklore` command.
 
 pub mod api;
+pub mod daemon;
+pub mod engine;
 pub mod formats;
 pub mod home;
 pub mod http;
+pub mod memory;
 pub mod network;
 pub mod ticket;

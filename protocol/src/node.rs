@@ -559,6 +559,8 @@ impl Node {
                 continue;
             };
             state.banks.insert(*bank);
+            // Whoever shares a bank is worth finding again, whichever side dialled.
+            state.keep = true;
             if *root == known.known.known_root() {
                 state.complete_as_of.insert(*bank, now);
                 state.last_sync = Some(now);
@@ -641,6 +643,9 @@ impl Node {
     fn loaded(&mut self, ticket: Ticket, items: Vec<Item>, absent: Vec<RecordId>) {
         let Some(Pending::Serve { peer, bank, request }) = self.tickets.remove(&ticket) else { return };
         self.served(&peer);
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.records_out += items.len() as u64;
+        }
         match request {
             Some(request) => self.send(peer, Message::Records { bank, request, items, absent }),
             None => {
@@ -739,6 +744,9 @@ impl Node {
             match result {
                 Admission::Stored | Admission::Known => {
                     let new = state.known.hold(id);
+                    if let Some(peer) = self.peers.get_mut(&from).filter(|_| new) {
+                        peer.records_in += 1;
+                    }
                     state.wanted.resolve(&id);
                     self.resolved(bank, &id, None, true, now);
                     if new {

@@ -1,6 +1,7 @@
 //! The Folklore bank on disk, redaction, induction without an LLM, and recall.
 
 pub mod bank;
+pub mod catalogue;
 pub mod embed;
 pub mod error;
 pub mod frame;

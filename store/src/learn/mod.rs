@@ -115,18 +115,26 @@ pub fn contrast(runs: &[&Run]) -> Induced {
     out
 }
 
-/// Everything that a set of runs teaches: from each run by itself and from the runs of each task together.
+/// Everything that a set of runs teaches: from each run by itself, then from the runs of each task together.
+#[must_use]
+pub fn induce(runs: &[Run]) -> Induced {
+    let mut out = separately(runs);
+    for group in by_task(runs).into_values() {
+        let together = contrast(&group);
+        out.lessons.extend(together.lessons);
+        out.no_lesson.extend(together.no_lesson);
+    }
+    out
+}
+
+/// What runs teach each by itself.
 ///
 /// Runs of one task that teach the same (kind and title) make one lesson whose evidence counts them all. Order: by task
 /// key, then as the runs came.
 #[must_use]
-pub fn induce(runs: &[Run]) -> Induced {
-    let mut tasks: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
-    for run in runs {
-        tasks.entry(&run.task_key).or_default().push(run);
-    }
+pub fn separately(runs: &[Run]) -> Induced {
     let mut out = Induced::default();
-    for group in tasks.into_values() {
+    for group in by_task(runs).into_values() {
         let mut same: Vec<(Draft, Vec<&Run>)> = Vec::new();
         for run in &group {
             let one = from_run(run);
@@ -141,11 +149,16 @@ pub fn induce(runs: &[Run]) -> Induced {
             }
         }
         out.lessons.extend(same.into_iter().map(|(draft, runs)| with_runs(draft, &runs)));
-        let together = contrast(&group);
-        out.lessons.extend(together.lessons);
-        out.no_lesson.extend(together.no_lesson);
     }
     out
+}
+
+fn by_task(runs: &[Run]) -> BTreeMap<&str, Vec<&Run>> {
+    let mut tasks: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+    for run in runs {
+        tasks.entry(&run.task_key).or_default().push(run);
+    }
+    tasks
 }
 
 /// Why a run can teach nothing at all.
