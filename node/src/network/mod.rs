@@ -42,4 +42,5 @@ pub use event::{DialError, DialTarget, DisconnectReason, NetworkEvent, SendError
 pub use frame::{FRAME_HEADER_BYTES, MAX_FRAME_BYTES};
 pub use handle::{Network, NetworkHandle};
 pub use identity::{PeerIdError, PeerKey, parse_peer_id, peer_id_text, peer_of_secret};
+pub use link::Queued;
 pub use traffic::{Counters, TrafficCount};

@@ -20,7 +20,7 @@ use libp2p::{
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, watch},
     task::{Id, JoinError, JoinSet},
-    time::{Instant, MissedTickBehavior, interval, timeout_at},
+    time::{Instant, MissedTickBehavior, interval, timeout, timeout_at},
 };
 use tracing::{debug, info, warn};
 
@@ -52,6 +52,9 @@ const YAMUX_STREAMS: usize = 64;
 
 /// How long a transport may take from the first packet to the end of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a shutdown waits for a reader to take the last events.
+const LAST_EVENTS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long a shutdown waits for connections to be closed in good order.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -188,6 +191,10 @@ impl Driver {
 
     /// Ends every task and closes every connection, in good order where the peers answer in time.
     async fn wind_down(mut self) {
+        // Tells the peers' tasks that it is over. Those that cannot hand over their last event are stopped.
+        self.peers.clear();
+        let ending = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = timeout(LAST_EVENTS_TIMEOUT, ending).await;
         self.tasks.shutdown().await;
         self.lookups.shutdown().await;
         for listener in self.listeners.keys() {
