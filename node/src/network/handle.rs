@@ -95,7 +95,8 @@ impl NetworkHandle {
     }
 
     /// Dials a peer, or an address whose peer is not known. An error means that nothing was begun; otherwise
-    /// either `Connected` or `DialFailed` follows as an event.
+    /// either `Connected` or `DialFailed` follows as an event. When the peer's own dial came first, both do:
+    /// `Connected`, and `DialFailed` with [`DialError::AlreadyConnected`], which is no fault.
     pub fn dial(&self, target: DialTarget) -> Result<(), DialError> {
         let (addresses, expected) = dial::parse(&target, self.quic)?;
         let permit = self

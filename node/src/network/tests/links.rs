@@ -380,7 +380,7 @@ async fn neighbours_find_each_other_by_mdns() {
             _ => None,
         })
         .await;
-    assert_eq!(addresses, [two.address.clone()]);
+    assert_eq!(addresses, std::slice::from_ref(&two.address));
     one.handle()
         .dial(DialTarget {
             peer: Some(two_key),
