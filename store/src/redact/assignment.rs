@@ -25,6 +25,8 @@ pub(crate) enum Tie {
     Argument,
     /// `<token>abc</token>`.
     Element,
+    /// The value of a pair: `{"name": "TOKEN", "value": "abc"}`, `<add key="Token" value="abc"/>`.
+    Pair,
     /// Prose: `the password is abc`.
     Is,
 }
@@ -75,6 +77,9 @@ pub(crate) fn value(hay: &Hay<'_>, name_at: usize, name_end: usize) -> Option<Va
         .iter()
         .any(|b| matches!(b, b'"' | b'\'' | b'`'));
     let sign = hay.skip(closed, BLANK_BYTES, is_blank);
+    if let Some(after) = past_pair(hay, closed) {
+        return literal(hay, hay.skip(after, BLANK_BYTES, is_blank), Tie::Pair);
+    }
     let (tie, after) = match hay.at(sign)? {
         b'=' => (
             Tie::Sign,
@@ -117,6 +122,20 @@ pub(crate) fn name_start(hay: &Hay<'_>, at: usize) -> usize {
     }
 }
 
+/// Where the sign of `value` ends, if the name that ends at `at` is itself the value of a pair's `name` or `key`.
+fn past_pair(hay: &Hay<'_>, at: usize) -> Option<usize> {
+    let gap =
+        |b: u8| is_blank(b) || matches!(b, b'"' | b'\'' | b'\\' | b',' | b'\n' | b'\r' | b'n');
+    let word = hay.skip(at, BLANK_BYTES, gap);
+    if word == at || !hay.ahead(word, 5).eq_ignore_ascii_case(b"value") {
+        return None;
+    }
+    let closed = hay.skip(word + 5, 8, |b| {
+        is_blank(b) || matches!(b, b'"' | b'\'' | b'\\')
+    });
+    matches!(hay.at(closed), Some(b':' | b'=')).then_some(closed + 1)
+}
+
 /// Skips a type between name and value: `token: str = "…"`, `let t: &'static str = "…"`.
 fn past_annotation(hay: &Hay<'_>, at: usize) -> usize {
     let end = hay.skip(at, 32, |b| {
@@ -151,12 +170,17 @@ fn literal(hay: &Hay<'_>, at: usize, tie: Tie) -> Option<Value> {
                 // `""`: nothing in it.
                 return None;
             }
-            let end = quoted_end(hay, start, mark, slashes);
-            return (end > start).then_some(Value {
-                range: start..end,
-                quoted: true,
-                tie,
-            });
+            match quoted_end(hay, start, mark, slashes) {
+                Some(end) => {
+                    return (end > start).then_some(Value {
+                        range: start..end,
+                        quoted: true,
+                        tie,
+                    });
+                }
+                // Cut off before its quote.
+                None => start..hay.skip(start, VALUE_BYTES, |b| is_bare(b, tie)),
+            }
         }
         _ if slashes > 0 => return None,
         _ => at..hay.skip(at, VALUE_BYTES, |b| is_bare(b, tie)),
@@ -177,23 +201,23 @@ fn is_bare(byte: u8, tie: Tie) -> bool {
     }
 }
 
-/// Where a quoted value ends: at a quote with no more backslashes before it than the opening one had, or at the line's
-/// end; a value that was cut off ends with the text.
-fn quoted_end(hay: &Hay<'_>, start: usize, mark: u8, slashes: usize) -> usize {
+/// Where a quoted value ends: at a quote with no more backslashes before it than the opening one had; `None` where
+/// the line or what may be read of it ends first.
+fn quoted_end(hay: &Hay<'_>, start: usize, mark: u8, slashes: usize) -> Option<usize> {
     let mut run = 0;
     let mut at = start;
     for &byte in hay.ahead(start, VALUE_BYTES) {
         match byte {
             b'\\' => run += 1,
-            b'\n' | b'\r' => return at,
+            b'\n' | b'\r' => return None,
             _ if byte == mark && (run <= slashes || (slashes == 0 && run % 2 == 0)) => {
-                return at - run.min(slashes);
+                return Some(at - run.min(slashes));
             }
             _ => run = 0,
         }
         at += 1;
     }
-    at
+    None
 }
 
 #[cfg(test)]
@@ -231,6 +255,20 @@ mod tests {
             ("<token>abc</token>", "abc", false, Tie::Element),
             ("the token is abc", "abc", false, Tie::Is),
             ("token=\"\"\"abc\"\"\"", "abc", true, Tie::Sign),
+            ("token=\"abc", "abc", false, Tie::Sign),
+            (
+                "{\"name\": \"token\", \"value\": \"abc\"}",
+                "abc",
+                true,
+                Tie::Pair,
+            ),
+            ("- name: token\n  value: abc\n", "abc", false, Tie::Pair),
+            (
+                "<add key=\"token\" value=\"abc\" />",
+                "abc",
+                true,
+                Tie::Pair,
+            ),
         ] {
             assert_eq!(assigned(text), Some((value, quoted, tie)), "{text}");
         }

@@ -160,9 +160,15 @@ fn says(value: &[u8], word: &[u8]) -> bool {
     })
 }
 
-/// Whether `needle` occurs in `hay`. Plain search: both are short here.
+/// Whether `needle` occurs in `hay`.
 pub(crate) fn contains(hay: &[u8], needle: &[u8]) -> bool {
-    hay.windows(needle.len()).any(|window| window == needle)
+    find(hay, needle).is_some()
+}
+
+/// Where `needle` first occurs in `hay`. Plain search: both are short here.
+pub(crate) fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
+    hay.windows(needle.len())
+        .position(|window| window == needle)
 }
 
 /// Whether at least three quarters of the neighbouring bytes go up by one, go down by one or stay the same.

@@ -1,5 +1,6 @@
 //! Private keys in their text forms: PEM of all kinds (also OpenSSH, PGP and SSH2), PuTTY, a PEM file in base64, age.
 
+use super::entropy::find;
 use super::hay::Hay;
 use super::rule::{Rule, found, token};
 use std::ops::Range;
@@ -184,11 +185,6 @@ fn longest_run(body: &[u8]) -> Option<usize> {
         .map(<[u8]>::len)
         .max()
         .filter(|&longest| longest >= RUN_BYTES)
-}
-
-fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
-    hay.windows(needle.len())
-        .position(|window| window == needle)
 }
 
 /// PuTTY's own key file: header lines `Name: value`, base64 lines, to the MAC. A file cut short ends where its lines do.

@@ -44,7 +44,7 @@ pub(crate) enum Shape {
 const TOKEN_FLOOR: f64 = 1.8;
 
 /// Floor for a value recognised by the name it is assigned to.
-const ASSIGNED_FLOOR: f64 = 2.8;
+const ASSIGNED_FLOOR: f64 = 2.2;
 
 /// A token with a prefix so telling that it is taken wherever it stands. The body must be at least
 /// [`super::scanner::FLOOR_BYTES`] long.

@@ -525,6 +525,63 @@ fn gitleaks(directory: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
+/// The expression without what a generator cannot draw (anchors, word ends) and with sets narrowed to what people write
+/// in ASCII.
+fn generative(expression: &str) -> String {
+    let expression = expression
+        .replace(r#"(?:[\x60'"\s;]|\\[nrt]|$)"#, "\"")
+        .replace(r#"(?:[\x60'"\s;]|\\[nr]|$)"#, "\"")
+        // How all its rules by name tie name and value; drawn at random it gives ties that nobody writes.
+        .replace(r"[\w.-]{0,50}?", "")
+        .replace(r"(?:[ \t\w.-]{0,20})", "_key")
+        .replace(r#"[\s'"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)"#, "=")
+        .replace(r#"[\x60'"\s=]{0,5}"#, "\"")
+        .replace("(?i)", "")
+        .replace("(?i:", "(?:")
+        .replace("(?-i:", "(?:")
+        .replace("(?s:.)", "[!-~]")
+        .replace("(?s)", "")
+        .replace(r"[\s\S-]", "[A-Za-z0-9+/=]")
+        .replace(r"[\S]", "[!-~]");
+    let mut out = String::new();
+    let mut in_set = false;
+    let mut chars = expression.chars();
+    while let Some(next) = chars.next() {
+        let set = match next {
+            '\\' => match chars.next() {
+                Some('w') => "0-9A-Za-z_",
+                Some('d') => "0-9",
+                Some('s') => " ",
+                Some('S') => "!-~",
+                Some('b' | 'A' | 'z') => continue,
+                Some(escaped) => {
+                    out.push('\\');
+                    out.push(escaped);
+                    continue;
+                }
+                None => break,
+            },
+            '.' if !in_set => "!-~",
+            '^' | '$' if !in_set => continue,
+            _ => {
+                in_set = match next {
+                    '[' => true,
+                    ']' => false,
+                    _ => in_set,
+                };
+                out.push(next);
+                continue;
+            }
+        };
+        if in_set {
+            out.push_str(set);
+        } else {
+            out.push_str(&format!("[{set}]"));
+        }
+    }
+    out
+}
+
 /// What other people's rules for the same providers catch in generated text and ours do not.
 #[test]
 fn samples_of_gitleaks_rules_are_caught() {
@@ -539,13 +596,7 @@ fn samples_of_gitleaks_rules_are_caught() {
     let (mut tried, mut caught, mut unmade) = (0, 0, Vec::new());
     let mut missed = Vec::new();
     for (id, expression) in &rules {
-        // The generator knows no word ends and no anchors.
-        let expression = expression
-            .replace(r#"(?:[\x60'"\s;]|\\[nrt]|$)"#, "\"")
-            .replace(r"\b", "")
-            .replace(r"(?:^|", "(?:");
-        // Printable characters only: what `.` and negated sets would draw is no text that people write.
-        let made = proptest::string::string_regex(&expression);
+        let made = proptest::string::string_regex(&generative(expression));
         let Ok(strategy) = made else {
             unmade.push(id.as_str());
             continue;
@@ -570,4 +621,6 @@ fn samples_of_gitleaks_rules_are_caught() {
         unmade.len()
     );
     println!("{caught} of {tried} generated samples caught; not all of: {missed:#?}");
+    // The rest are client ids and public keys, which are no secrets, and draws that nobody's generator would make.
+    assert!(caught * 100 >= tried * 85, "{caught} of {tried}");
 }

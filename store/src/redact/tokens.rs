@@ -14,11 +14,18 @@ pub(crate) const RULES: &[Rule] = &[
         &["AKIA", "ASIA", "ABIA", "ACCA"],
         "[A-Z2-7]{16}",
     ),
+    word("aws-access-key-id", "AWS", &["A3T"], "[A-Z0-9]{17}"),
+    word(
+        "aws-bedrock-key",
+        "AWS",
+        &["ABSK"],
+        "[A-Za-z0-9+/]{60,}={0,2}",
+    ),
     token(
         "aws-bedrock-key",
         "AWS",
-        &["ABSKQmVkcm9ja0FQSUtleS"],
-        "[A-Za-z0-9+/=]{60,}",
+        &["bedrock-api-key-"],
+        "[A-Za-z0-9+/=]{28,}",
     ),
     word("google-api-key", "Google", &["AIza"], "[A-Za-z0-9_-]{35}"),
     token(
@@ -173,6 +180,51 @@ pub(crate) const RULES: &[Rule] = &[
         &["dapi", "dkea", "dose"],
         "[0-9a-f]{32}(?:-[0-9]{1,2})?",
     ),
+    infix(
+        "dropbox-token",
+        "Dropbox",
+        &["AAAAAAAAAA"],
+        "[a-z0-9]{11}",
+        "[A-Za-z0-9_=-]{43}",
+    ),
+    word("dropbox-token", "Dropbox", &["sl."], "[A-Za-z0-9_=-]{130,}"),
+    word(
+        "yandex-iam-token",
+        "Yandex Cloud",
+        &["t1."],
+        r"[A-Za-z0-9_-]{5,}={0,2}\.[A-Za-z0-9_-]{86}={0,2}",
+    ),
+    word(
+        "yandex-access-key",
+        "Yandex Cloud",
+        &["YC"],
+        "[A-Za-z0-9_-]{38}",
+    ),
+    word(
+        "clickhouse-key",
+        "ClickHouse Cloud",
+        &["4b1d"],
+        "[A-Za-z0-9]{38}",
+    ),
+    token(
+        "openshift-token",
+        "OpenShift",
+        &["sha256~"],
+        "[A-Za-z0-9_-]{43}",
+    ),
+    token(
+        "defined-networking-key",
+        "Defined Networking",
+        &["dnkey-"],
+        "[A-Za-z0-9_=-]{26}-[A-Za-z0-9_=-]{52}",
+    ),
+    infix(
+        "maxmind-key",
+        "MaxMind",
+        &["_mmk"],
+        "[A-Za-z0-9]{6}_[A-Za-z0-9]{29}",
+        "",
+    ),
     // Code hosts, CI, registries
     token(
         "github-token",
@@ -249,11 +301,11 @@ pub(crate) const RULES: &[Rule] = &[
         &["AKCp"],
         "[A-Za-z0-9]{69}",
     ),
-    token(
+    word(
         "artifactory-reference-token",
         "JFrog Artifactory",
-        &["cmVmdGtu"],
-        "[A-Za-z0-9]{56}",
+        &["cmVmd"],
+        "[A-Za-z0-9]{59}",
     ),
     token(
         "sonarqube-token",
@@ -265,7 +317,7 @@ pub(crate) const RULES: &[Rule] = &[
         "sourcegraph-token",
         "Sourcegraph",
         &["sgp_"],
-        "(?:(?:[0-9a-f]{16}|local)_)?[0-9a-f]{40}",
+        "(?:(?:[0-9a-fA-F]{16}|local)_)?[0-9a-fA-F]{40}",
     ),
     word(
         "hashicorp-vault-token",
@@ -319,11 +371,11 @@ pub(crate) const RULES: &[Rule] = &[
         &["sdk-", "mob-", "api-"],
         UUID,
     ),
-    token(
+    word(
         "harness-token",
         "Harness",
         &["pat.", "sat."],
-        r"[A-Za-z0-9_-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}",
+        r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}",
     ),
     token(
         "octopus-api-key",
@@ -436,7 +488,7 @@ pub(crate) const RULES: &[Rule] = &[
             "slack-token",
             "Slack",
             &[
-                "xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxe-", "xoxc-", "xoxd-",
+                "xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxe-", "xoxc-", "xoxd-", "xoxo-",
             ],
             "[A-Za-z0-9%-]{16,}",
         ),
@@ -453,7 +505,7 @@ pub(crate) const RULES: &[Rule] = &[
             "slack-app-token",
             "Slack",
             &["xapp-"],
-            "[0-9]-[A-Z0-9]{8,}-[0-9]{8,}-[0-9a-f]{32,}",
+            "[0-9]-[A-Z0-9]{8,}-[0-9]{8,}-[0-9a-z]{20,}",
         ),
     ),
     token(
@@ -464,7 +516,7 @@ pub(crate) const RULES: &[Rule] = &[
             "hooks.slack.com/workflows/",
             "hooks.slack.com/triggers/",
         ],
-        "[A-Z0-9]{8,}/[A-Za-z0-9]{8,}/[A-Za-z0-9/]{16,}",
+        "[A-Za-z0-9+/]{40,}",
     ),
     floored(
         DIGITS_FLOOR,
@@ -495,7 +547,7 @@ pub(crate) const RULES: &[Rule] = &[
         "teams-webhook",
         "Microsoft Teams",
         &["webhook.office.com/webhookb2/"],
-        "[0-9a-f@-]{70,80}/IncomingWebhook/[0-9a-f]{32}[A-Za-z0-9/_-]*",
+        "[A-Za-z0-9@-]{70,80}/IncomingWebhook/[A-Za-z0-9]{32}[A-Za-z0-9/_-]*",
     ),
     floored(
         DIGITS_FLOOR,
@@ -532,7 +584,7 @@ pub(crate) const RULES: &[Rule] = &[
         &["re_"],
         "[A-Za-z0-9]{8}_[A-Za-z0-9]{24}",
     ),
-    word("twilio-api-key", "Twilio", &["SK"], "[0-9a-f]{32}"),
+    word("twilio-api-key", "Twilio", &["SK"], "[0-9a-fA-F]{32}"),
     // Money and shops
     token(
         "stripe-api-key",
@@ -542,6 +594,8 @@ pub(crate) const RULES: &[Rule] = &[
             "sk_test_",
             "rk_live_",
             "rk_test_",
+            "sk_prod_",
+            "rk_prod_",
             "sk_org_live_",
             "sk_org_test_",
         ],
@@ -569,7 +623,7 @@ pub(crate) const RULES: &[Rule] = &[
         "square-access-token",
         "Square",
         &["EAAA"],
-        "[A-Za-z0-9_-]{60}",
+        "[A-Za-z0-9_-]{40,60}",
     ),
     token(
         "braintree-token",
@@ -593,11 +647,11 @@ pub(crate) const RULES: &[Rule] = &[
         &["rzp_live_", "rzp_test_"],
         "[A-Za-z0-9]{14}",
     ),
-    token(
+    word(
         "flutterwave-key",
         "Flutterwave",
         &["FLWSECK-", "FLWSECK_TEST-"],
-        "[A-Za-z0-9]{32}(?:-X)?",
+        "(?:[A-Za-z0-9]{32}|[0-9a-h]{12})(?:-X)?",
     ),
     token(
         "easypost-key",
@@ -609,7 +663,7 @@ pub(crate) const RULES: &[Rule] = &[
         "shippo-token",
         "Shippo",
         &["shippo_live_", "shippo_test_"],
-        "[0-9a-f]{40}",
+        "[0-9a-fA-F]{40}",
     ),
     token(
         "duffel-token",
@@ -623,13 +677,26 @@ pub(crate) const RULES: &[Rule] = &[
         &["EAA"],
         "[A-Za-z0-9]{80,300}",
     ),
+    infix(
+        "facebook-app-token",
+        "Meta",
+        &["|", "%7C", "%"],
+        "[0-9]{15,16}",
+        "[A-Za-z0-9_-]{27,40}",
+    ),
+    token(
+        "settlemint-token",
+        "SettleMint",
+        &["sm_aat_", "sm_pat_", "sm_sat_"],
+        "[A-Za-z0-9]{16,}",
+    ),
     // Work and watching
     token("grafana-token", "Grafana", &["glc_"], "[A-Za-z0-9+/=]{32,}"),
     token(
         "grafana-service-token",
         "Grafana",
         &["glsa_"],
-        "[A-Za-z0-9]{32}_[0-9a-f]{8}",
+        "[A-Za-z0-9]{32}_[0-9a-fA-F]{8}",
     ),
     token(
         "grafana-api-key",
@@ -661,7 +728,7 @@ pub(crate) const RULES: &[Rule] = &[
         "dynatrace-token",
         "Dynatrace",
         &["dt0c01.", "dt0s01.", "dt0s02.", "dt0s08.", "dt0s16."],
-        r"[A-Z0-9]{8,24}\.[A-Z0-9]{64}",
+        r"[A-Za-z0-9]{8,24}\.[A-Za-z0-9]{64}",
     ),
     token(
         "pagerduty-token",
@@ -698,6 +765,32 @@ pub(crate) const RULES: &[Rule] = &[
             "[0-9]{15,17}/[0-9]{15,17}:[0-9a-f]{32}",
         ),
     ),
+    word("adobe-client-secret", "Adobe", &["p8e-"], "[A-Za-z0-9]{32}"),
+    word(
+        "twitter-bearer-token",
+        "X",
+        &["AAAAAAAAAAAAAAAAAAAA"],
+        "[A-Za-z0-9%]{80,120}",
+    ),
+    token(
+        "intra42-secret",
+        "42",
+        &["s-s4t2ud-", "s-s4t2af-"],
+        "[0-9a-f]{64}",
+    ),
+    infix(
+        "authress-key",
+        "Authress",
+        &[".acc-", ".acc_"],
+        r"(?:sc|ext|scauth|authress)_[A-Za-z0-9]{5,30}\.[A-Za-z0-9]{4,6}",
+        r"[A-Za-z0-9_-]{10,32}\.[A-Za-z0-9+/_=-]{30,120}",
+    ),
+    word(
+        "jwt-base64",
+        "JSON web token (RFC 7519)",
+        &["ZXlK"],
+        "[A-Za-z0-9+/=_-]{60,}",
+    ),
     token(
         "postman-api-key",
         "Postman",
@@ -714,7 +807,7 @@ pub(crate) const RULES: &[Rule] = &[
         "typeform-token",
         "Typeform",
         &["tfp_"],
-        "[A-Za-z0-9_-]{40,}",
+        "[A-Za-z0-9_.=-]{40,}",
     ),
     token(
         "contentful-token",
