@@ -1,1 +1,7 @@
-//! The folklore node.
+//! The Folklore node: the daemon and the `folklore` command.
+
+pub mod api;
+pub mod formats;
+pub mod home;
+pub mod network;
+pub mod ticket;

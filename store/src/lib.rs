@@ -2,4 +2,7 @@
 
 pub mod embed;
 pub mod index;
+pub mod learn;
 pub mod recall;
+pub mod redact;
+pub mod run;

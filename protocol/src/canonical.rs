@@ -1,0 +1,217 @@
+//! Canonical bytes: one encoding per value, bounded before anything is allocated, and the normal form of text.
+//!
+//! This is the only module that names bincode. The layout is written down in `FORMAT.md` and pinned by the committed
+//! vectors in `tests/vectors`, so that another language can implement it.
+
+use serde::{Serialize, de::DeserializeOwned};
+use unicode_normalization::{UnicodeNormalization, is_nfc};
+
+/// The version byte that leads every canonical value.
+pub const FORMAT_VERSION: u8 = 1;
+
+/// Why bytes are not the canonical form of a value. Nothing was changed by the attempt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// No bytes at all.
+    #[error("empty bytes")]
+    Empty,
+    /// The leading version byte is one this build does not speak.
+    #[error("format version {found}, this build reads version {FORMAT_VERSION}: update the older of the two nodes")]
+    Version {
+        /// The version byte found.
+        found: u8,
+    },
+    /// More bytes than the value may have.
+    #[error("{len} bytes, the limit is {limit}")]
+    TooLong {
+        /// Bytes given.
+        len: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// The bytes end early, or a length, tag or string in them is wrong.
+    #[error("malformed bytes: {0}")]
+    Malformed(String),
+    /// Bytes are left over after the value.
+    #[error("{extra} bytes left over after the value")]
+    Trailing {
+        /// Bytes left over.
+        extra: usize,
+    },
+    /// The value reads, but is written in another way than the canonical one (a padded integer, say).
+    #[error("not the canonical encoding of its value")]
+    NotCanonical,
+    /// The value breaks a limit or is not in normal form.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// Canonical bytes of `value`, with the leading version byte.
+///
+/// Serialising the types of this crate cannot fail: they hold no maps, floats or values without a length.
+pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut out = vec![FORMAT_VERSION];
+    append(value, &mut out);
+    out
+}
+
+/// Appends the encoding of `value`, without a version byte, to `out`.
+pub fn append<T: Serialize>(value: &T, out: &mut Vec<u8>) {
+    let bytes = bincode::serde::encode_to_vec(value, bincode::config::standard())
+        .expect("plain structs of integers, byte arrays, strings and lists always encode");
+    out.extend_from_slice(&bytes);
+}
+
+/// Reads a canonical value of at most `LIMIT` bytes. The whole input must be the value, written canonically.
+///
+/// The limit also bounds what is allocated while decoding, whatever lengths the bytes claim.
+pub fn decode<T: Serialize + DeserializeOwned, const LIMIT: usize>(bytes: &[u8]) -> Result<T, DecodeError> {
+    let (&version, rest) = bytes.split_first().ok_or(DecodeError::Empty)?;
+    if version != FORMAT_VERSION {
+        return Err(DecodeError::Version { found: version });
+    }
+    if bytes.len() > LIMIT {
+        return Err(DecodeError::TooLong { len: bytes.len(), limit: LIMIT });
+    }
+    let config = bincode::config::standard().with_limit::<LIMIT>();
+    let (value, used): (T, usize) =
+        bincode::serde::decode_from_slice(rest, config).map_err(|e| DecodeError::Malformed(e.to_string()))?;
+    if used != rest.len() {
+        return Err(DecodeError::Trailing { extra: rest.len() - used });
+    }
+    if encode(&value) != bytes {
+        return Err(DecodeError::NotCanonical);
+    }
+    Ok(value)
+}
+
+/// Whether a text may hold line breaks and tabs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lines {
+    /// One line: breaks and tabs become spaces.
+    One,
+    /// Many lines: `\n` and tab stay.
+    Many,
+}
+
+/// The normal form of `text`: NFC, `\n` line ends, no control, bidi, zero-width, tag or other invisible characters, no
+/// outer white space. Applying it twice changes nothing more.
+pub fn normalise(text: &str, lines: Lines) -> String {
+    let unix = text.replace("\r\n", "\n");
+    let kept: String = unix
+        .chars()
+        .filter_map(|c| match c {
+            '\n' | '\t' if lines == Lines::Many => Some(c),
+            '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' if lines == Lines::Many => Some('\n'),
+            '\n' | '\t' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(' '),
+            c if is_forbidden(c) => None,
+            c => Some(c),
+        })
+        .collect();
+    // Composition can only follow removal: what stood between a letter and its accent may just have gone.
+    let composed: String = if is_nfc(&kept) { kept } else { kept.nfc().collect() };
+    composed.trim().to_owned()
+}
+
+/// Whether `text` is already in the form that [`normalise`] gives.
+pub fn is_normal(text: &str, lines: Lines) -> bool {
+    normalise(text, lines) == text
+}
+
+/// Characters that a reader cannot see, or that change how others are seen.
+fn is_forbidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Cuts `text` to at most `limit` bytes at a character boundary, marking the cut with `…`. For texts this node makes
+/// itself; what others wrote is refused when too long, never cut.
+pub fn shorten(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let room = limit.saturating_sub('…'.len_utf8());
+    let mut end = room;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut out = text[..end].trim_end().to_owned();
+    if limit >= '…'.len_utf8() {
+        out.push('…');
+    }
+    out
+}
+
+/// Checks that `text` has at most `limit` bytes and is in normal form; the error names the field.
+pub(crate) fn check_text(field: &'static str, text: &str, limit: usize, lines: Lines) -> Result<(), DecodeError> {
+    if text.len() > limit {
+        return Err(DecodeError::Invalid(format!("{field} has {} bytes, the limit is {limit}", text.len())));
+    }
+    if !is_normal(text, lines) {
+        return Err(DecodeError::Invalid(format!("{field} is not in normal form")));
+    }
+    Ok(())
+}
+
+/// Checks that a list has at most `limit` items, strictly ascending, so that a set has one encoding.
+pub(crate) fn check_set<T: Ord>(field: &'static str, items: &[T], limit: usize) -> Result<(), DecodeError> {
+    if items.len() > limit {
+        return Err(DecodeError::Invalid(format!("{field} has {} items, the limit is {limit}", items.len())));
+    }
+    if items.windows(2).any(|pair| pair[0] >= pair[1]) {
+        return Err(DecodeError::Invalid(format!("{field} is not sorted without repeats")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn normalising_twice_changes_nothing(text in "\\PC{0,40}|[\\x00-\\x20a\u{300}\u{200d}\u{202e}\u{e0041}\r\n]{0,40}") {
+            for lines in [Lines::One, Lines::Many] {
+                let once = normalise(&text, lines);
+                prop_assert_eq!(normalise(&once, lines), once.clone());
+                prop_assert!(is_normal(&once, lines));
+            }
+        }
+
+        #[test]
+        fn shortened_text_fits_and_keeps_whole_characters(text in "\\PC{0,60}", limit in 0usize..80) {
+            prop_assert!(shorten(&text, limit).len() <= limit.max(text.len().min(limit)));
+        }
+
+        #[test]
+        fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode::<Vec<String>, 4096>(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_length_prefix_beyond_the_limit_is_refused_before_allocation() {
+        // A list that claims 2^40 items in 11 bytes.
+        let mut bytes = vec![FORMAT_VERSION, 253];
+        bytes.extend_from_slice(&(1u64 << 40).to_le_bytes());
+        assert!(matches!(decode::<Vec<u64>, 1024>(&bytes), Err(DecodeError::Malformed(_))));
+    }
+
+    #[test]
+    fn padded_integers_and_trailing_bytes_are_refused() {
+        assert_eq!(decode::<u64, 64>(&[1, 251, 7, 0]), Err(DecodeError::NotCanonical));
+        assert_eq!(decode::<u64, 64>(&[1, 7, 0]), Err(DecodeError::Trailing { extra: 1 }));
+        assert_eq!(decode::<u64, 64>(&[2, 7]), Err(DecodeError::Version { found: 2 }));
+    }
+
+    #[test]
+    fn invisible_and_direction_changing_characters_go() {
+        assert_eq!(normalise(" a\u{202e}b\u{200b}c\u{e0041}\r\nd\u{0007} ", Lines::Many), "abc\nd");
+        assert_eq!(normalise("e\u{200b}\u{301}", Lines::One), "\u{e9}");
+    }
+}
