@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod daemon;
+pub mod demo;
 pub mod engine;
 pub mod formats;
 pub mod home;

@@ -7,6 +7,8 @@ mod network;
 mod recall;
 mod teach;
 
+pub(crate) use import::{clean_run, lesson_of};
+
 use std::{net::SocketAddr, sync::Arc};
 
 use folklore_protocol::{AuthorId, BankId, Keypair, LessonId};

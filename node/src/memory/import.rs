@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use folklore_protocol::{Claim, Lesson, Outcome, canonical};
+use folklore_protocol::{Claim, Lesson, LessonError, Outcome, canonical};
 use folklore_store::{
     bank::{BankInfo as StoreBank, Batch},
     learn::{self, Draft, Induced},
@@ -196,11 +196,12 @@ impl Import<'_> {
             no_lesson.push(api::NoLesson { run, reason: none.reason });
         }
         let mut claims = Vec::new();
-        for Draft { mut fields, evidence } in induced.lessons {
-            // The run was redacted; a lesson could only bring a secret together again out of two parts.
-            Struck::default().clean_draft(&mut fields);
-            match Lesson::new(fields) {
-                Ok(lesson) => claims.push((Claim::Taught { lesson_id: lesson.id(), evidence }, Some(lesson))),
+        for draft in induced.lessons {
+            match lesson_of(&draft) {
+                Ok(lesson) => {
+                    let claim = Claim::Taught { lesson_id: lesson.id(), evidence: draft.evidence };
+                    claims.push((claim, Some(lesson)));
+                }
                 Err(error) => no_lesson.push(api::NoLesson { run: String::new(), reason: error.to_string() }),
             }
         }
@@ -257,8 +258,15 @@ impl Import<'_> {
     }
 }
 
+/// The lesson of a draft. The run was redacted already; a lesson could only bring a secret together again out of two parts.
+pub(crate) fn lesson_of(draft: &Draft) -> Result<Lesson, LessonError> {
+    let mut fields = draft.fields.clone();
+    Struck::default().clean_draft(&mut fields);
+    Lesson::new(fields)
+}
+
 /// Takes secrets and what tells who and where out of every text of a run, before anything is hashed or stored.
-fn clean_run(run: &mut Run) {
+pub(crate) fn clean_run(run: &mut Run) {
     let mut struck = Struck::default();
     let Run { task_key, task, domain, agent, attempt: _, source, steps, outcome, tags, injected } = run;
     for text in [task_key, task, domain, agent, source].into_iter().chain(tags).chain(injected) {
