@@ -1,7 +1,7 @@
 //! Label tables: who solved which task, for formats whose files do not say (`--outcomes FILE`).
 //!
 //! Accepted shapes, told apart by content:
-//! - a JSON array or JSON lines of `{instance_id | task_id | id, resolved | success | is_success | passed | reward, ...}`;
+//! - a JSON array or JSON lines of `{instance_id | task_id | id, resolved | success | is_success | passed | reward, reason?, ...}`;
 //! - an object from id to `true`/`false`, to a reward, or to such a row;
 //! - an object with `resolved_ids` and `unresolved_ids`, as SWE-bench reports have them.
 
@@ -17,6 +17,8 @@ pub const MAX_TABLE_BYTES: u64 = 64 * 1024 * 1024;
 
 const ID_FIELDS: [&str; 3] = ["instance_id", "task_id", "id"];
 const VERDICT_FIELDS: [&str; 4] = ["resolved", "success", "is_success", "passed"];
+
+const REASON_FIELDS: [&str; 2] = ["reason", "explanation"];
 
 /// Why a label table cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -49,10 +51,12 @@ pub enum OutcomesError {
 }
 
 /// One row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Label {
     status: RunStatus,
     reward_milli: Option<i32>,
+    /// What the judge said, where the row tells.
+    reason: Option<String>,
 }
 
 /// A label table, by task key.
@@ -134,12 +138,15 @@ impl Outcomes {
         let Some(label) = self.labels.get(&run.task_key) else {
             return false;
         };
+        let old = std::mem::take(&mut run.outcome);
         run.outcome = RunOutcome {
             status: label.status,
             reward_milli: label.reward_milli,
             judged_by: Some(self.file.clone()),
-            ..std::mem::take(&mut run.outcome)
+            reason: label.reason.clone().or(old.reason),
+            ..old
         };
+        run.tidy();
         true
     }
 
@@ -149,7 +156,7 @@ impl Outcomes {
                 let ids = map.get(field).map_or(Ok(&[][..]), |ids| ids.as_array().map(Vec::as_slice).ok_or(field));
                 for id in ids.map_err(|field| format!("{field} is not an array"))? {
                     let id = id.as_str().ok_or_else(|| format!("{field} holds something that is not a text"))?;
-                    self.add(id.to_owned(), Label { status, reward_milli: None })?;
+                    self.add(id.to_owned(), Label { status, reward_milli: None, reason: None })?;
                 }
             }
             return Ok(());
@@ -185,7 +192,10 @@ impl Outcomes {
         let found = VERDICT_FIELDS.iter().chain(&["reward"]).find_map(|field| Some((*field, row.get(*field)?)));
         let (field, value) = found.ok_or_else(|| format!("{id} has no {} or reward", VERDICT_FIELDS.join(" or ")))?;
         match verdict(value) {
-            Some(Some(label)) => self.add(id, label),
+            Some(Some(label)) => {
+                let reason = REASON_FIELDS.iter().find_map(|field| row.get(*field)?.as_str());
+                self.add(id, Label { reason: reason.map(str::to_owned), ..label })
+            }
             // A null verdict is a row without a label.
             Some(None) => Ok(()),
             None => Err(format!("{id}: {field} is neither true, false nor a number")),
@@ -193,7 +203,7 @@ impl Outcomes {
     }
 
     fn add(&mut self, id: String, label: Label) -> Result<(), String> {
-        match self.labels.insert(id.clone(), label) {
+        match self.labels.insert(id.clone(), label.clone()) {
             Some(other) if other != label => Err(format!("{id} has two different labels")),
             _ => Ok(()),
         }
@@ -206,11 +216,11 @@ fn verdict(value: &Value) -> Option<Option<Label>> {
         Value::Null => Some(None),
         Value::Bool(solved) => {
             let status = if *solved { RunStatus::Success } else { RunStatus::Failure };
-            Some(Some(Label { status, reward_milli: None }))
+            Some(Some(Label { status, reward_milli: None, reason: None }))
         }
         Value::Number(reward) => {
             let (status, reward_milli) = from_reward(reward.as_f64()?)?;
-            Some(Some(Label { status, reward_milli: Some(reward_milli) }))
+            Some(Some(Label { status, reward_milli: Some(reward_milli), reason: None }))
         }
         _ => None,
     }

@@ -47,7 +47,7 @@ pub fn piece(text: &str, max: usize) -> Option<&str> {
         end -= 1;
     }
     let cut = part.get(..end)?;
-    let word = cut.rfind([' ', ',']).filter(|&word| word * 3 >= end * 2).unwrap_or(end);
+    let word = cut.rfind([' ', ',']).filter(|&word| word * 2 >= end).unwrap_or(end);
     cut.get(..word).map(str::trim_end).filter(|part| !part.is_empty())
 }
 

@@ -46,59 +46,35 @@ fn is_blank(byte: u8) -> bool {
 /// may stand (`datadog api key: …`).
 pub(crate) fn after_name(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let tied = |end: usize| value(hay, hit.start, end).map(|value| value.range);
-    let word_end = hay.skip(hit.end, NAME_BYTES, |b| {
-        is_word(b) || matches!(b, b'-' | b'.')
-    });
+    let word_end = hay.skip(hit.end, NAME_BYTES, |b| is_word(b) || matches!(b, b'-' | b'.'));
     if let Some(value) = tied(word_end) {
         return Some(value);
     }
-    let name_end = hay.skip(hit.end, NAME_BYTES, |b| {
-        is_word(b) || matches!(b, b'-' | b'.' | b' ')
-    });
+    let name_end = hay.skip(hit.end, NAME_BYTES, |b| is_word(b) || matches!(b, b'-' | b'.' | b' '));
     let name_end = hay.skip_back(name_end, name_end - hit.end, is_blank);
-    if name_end > word_end {
-        tied(name_end)
-    } else {
-        None
-    }
+    if name_end > word_end { tied(name_end) } else { None }
 }
 
 /// The value tied to the name that ends at `name_end` (the name's keyword begins at `name_at`).
 pub(crate) fn value(hay: &Hay<'_>, name_at: usize, name_end: usize) -> Option<Value> {
     let name_start = name_start(hay, name_at);
     // `"name"`, `\"name\"`, `["name"]`, `('name')`.
-    let closed = hay.skip(name_end, 8, |b| {
-        matches!(b, b'"' | b'\'' | b'`' | b'\\' | b']' | b')')
-    });
-    let quoted_name = hay
-        .get(name_end..closed)
-        .iter()
-        .any(|b| matches!(b, b'"' | b'\'' | b'`'));
+    let closed = hay.skip(name_end, 8, |b| matches!(b, b'"' | b'\'' | b'`' | b'\\' | b']' | b')'));
+    let quoted_name = hay.get(name_end..closed).iter().any(|b| matches!(b, b'"' | b'\'' | b'`'));
     let sign = hay.skip(closed, BLANK_BYTES, is_blank);
     let (tie, after) = match hay.at(sign)? {
-        b'=' => (
-            Tie::Sign,
-            hay.skip(sign, 3, |b| matches!(b, b'=' | b'>' | b'~')),
-        ),
+        b'=' => (Tie::Sign, hay.skip(sign, 3, |b| matches!(b, b'=' | b'>' | b'~'))),
         b':' if hay.at(sign + 1) == Some(b':') => return None,
         b':' => (Tie::Sign, hay.skip(sign + 1, 1, |b| b == b'=')),
         b',' if quoted_name => (Tie::Argument, sign + 1),
         b'(' if sign == name_end => (Tie::Argument, sign + 1),
-        b'>' if sign == name_end && hay.before(name_start) == Some(b'<') => {
-            (Tie::Element, sign + 1)
-        }
+        b'>' if sign == name_end && hay.before(name_start) == Some(b'<') => (Tie::Element, sign + 1),
         b'i' if sign > closed && hay.ahead(sign, 3) == b"is " => (Tie::Is, sign + 3),
-        _ if sign > closed && closed == name_end && hay.before(name_start) == Some(b'-') => {
-            (Tie::Flag, sign)
-        }
+        _ if sign > closed && closed == name_end && hay.before(name_start) == Some(b'-') => (Tie::Flag, sign),
         _ => return None,
     };
     let start = hay.skip(after, BLANK_BYTES, is_blank);
-    let start = if tie == Tie::Sign {
-        past_annotation(hay, start)
-    } else {
-        start
-    };
+    let start = if tie == Tie::Sign { past_annotation(hay, start) } else { start };
     let found = literal(hay, start, tie)?;
     if tie == Tie::Argument && !found.quoted {
         return None;
@@ -110,23 +86,15 @@ pub(crate) fn value(hay: &Hay<'_>, name_at: usize, name_end: usize) -> Option<Va
 pub(crate) fn name_start(hay: &Hay<'_>, at: usize) -> usize {
     let start = hay.skip_back(at, NAME_BYTES, is_word);
     // The `n` of `\n` is not part of the name.
-    if start < at && hay.ends_escape(start + 1) {
-        start + 1
-    } else {
-        start
-    }
+    if start < at && hay.ends_escape(start + 1) { start + 1 } else { start }
 }
 
 /// Skips a type between name and value: `token: str = "…"`, `let t: &'static str = "…"`.
 fn past_annotation(hay: &Hay<'_>, at: usize) -> usize {
-    let end = hay.skip(at, 32, |b| {
-        is_word(b) || matches!(b, b'<' | b'>' | b'&' | b'\'' | b' ' | b'[' | b']' | b'|')
-    });
+    let end = hay.skip(at, 32, |b| is_word(b) || matches!(b, b'<' | b'>' | b'&' | b'\'' | b' ' | b'[' | b']' | b'|'));
     let kind = hay.get(at..end);
     if hay.at(end) == Some(b'=')
-        && kind
-            .first()
-            .is_some_and(|b| b.is_ascii_alphabetic() || *b == b'&')
+        && kind.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'&')
         && kind.ends_with(b" ")
     {
         hay.skip(end + 1, BLANK_BYTES, |b| is_blank(b) || b == b'=')
@@ -152,20 +120,12 @@ fn literal(hay: &Hay<'_>, at: usize, tie: Tie) -> Option<Value> {
                 return None;
             }
             let end = quoted_end(hay, start, mark, slashes);
-            return (end > start).then_some(Value {
-                range: start..end,
-                quoted: true,
-                tie,
-            });
+            return (end > start).then_some(Value { range: start..end, quoted: true, tie });
         }
         _ if slashes > 0 => return None,
         _ => at..hay.skip(at, VALUE_BYTES, |b| is_bare(b, tie)),
     };
-    (!range.is_empty()).then_some(Value {
-        range,
-        quoted: false,
-        tie,
-    })
+    (!range.is_empty()).then_some(Value { range, quoted: false, tie })
 }
 
 /// What a bare value is made of.
@@ -215,12 +175,7 @@ mod tests {
             ("token := 'abc'", "abc", true, Tie::Sign),
             ("\"token\": \"abc\"", "abc", true, Tie::Sign),
             ("{\\\"token\\\": \\\"abc\\\"}", "abc", true, Tie::Sign),
-            (
-                "\\\"token\\\": \\\"a\\\\\\\"c\\\"}",
-                "a\\\\\\\"c",
-                true,
-                Tie::Sign,
-            ),
+            ("\\\"token\\\": \\\"a\\\\\\\"c\\\"}", "a\\\\\\\"c", true, Tie::Sign),
             ("os.environ[\"token\"] = \"abc\"", "abc", true, Tie::Sign),
             ("token: str = \"abc\"", "abc", true, Tie::Sign),
             ("let token: &'static str = \"abc\";", "abc", true, Tie::Sign),
@@ -238,15 +193,7 @@ mod tests {
 
     #[test]
     fn what_assigns_nothing_has_no_value() {
-        for text in [
-            "token",
-            "token abc",
-            "token::abc",
-            "token()",
-            "token(abc)",
-            "token = \"\"",
-            "tokenabc=1",
-        ] {
+        for text in ["token", "token abc", "token::abc", "token()", "token(abc)", "token = \"\"", "tokenabc=1"] {
             assert_eq!(assigned(text), None, "{text}");
         }
     }
