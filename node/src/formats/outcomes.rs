@@ -18,6 +18,7 @@ pub const MAX_TABLE_BYTES: u64 = 64 * 1024 * 1024;
 const ID_FIELDS: [&str; 3] = ["instance_id", "task_id", "id"];
 const VERDICT_FIELDS: [&str; 4] = ["resolved", "success", "is_success", "passed"];
 
+const AGENT_FIELDS: [&str; 2] = ["model", "agent"];
 const REASON_FIELDS: [&str; 2] = ["reason", "explanation"];
 
 /// Why a label table cannot be used.
@@ -60,10 +61,15 @@ struct Label {
 }
 
 /// A label table, by task key.
+///
+/// Rows may name the agent (`model` or `agent`), so that one table can label several agents' runs of one task. A task
+/// with one row is labelled whatever agent the row names: a table of one submission often spells the agent in another
+/// way than the trajectories do. A task with several rows is labelled only where a row names the run's agent.
 #[derive(Debug, Clone, Default)]
 pub struct Outcomes {
     file: String,
-    labels: BTreeMap<String, Label>,
+    /// By task, then by agent; the empty agent is a row that names none.
+    labels: BTreeMap<String, BTreeMap<String, Label>>,
 }
 
 impl Outcomes {
@@ -135,9 +141,9 @@ impl Outcomes {
     /// Gives a run the table's label for its task key, if there is one; says whether there was. The table wins over
     /// what the file says, because the user named it.
     pub fn label(&self, run: &mut Run) -> bool {
-        let Some(label) = self.labels.get(&run.task_key) else {
-            return false;
-        };
+        let Some(rows) = self.labels.get(&run.task_key) else { return false };
+        let only = rows.values().next().filter(|_| rows.len() == 1);
+        let Some(label) = rows.get(&run.agent).or(only).or_else(|| rows.get("")) else { return false };
         let old = std::mem::take(&mut run.outcome);
         run.outcome = RunOutcome {
             status: label.status,
@@ -156,7 +162,7 @@ impl Outcomes {
                 let ids = map.get(field).map_or(Ok(&[][..]), |ids| ids.as_array().map(Vec::as_slice).ok_or(field));
                 for id in ids.map_err(|field| format!("{field} is not an array"))? {
                     let id = id.as_str().ok_or_else(|| format!("{field} holds something that is not a text"))?;
-                    self.add(id.to_owned(), Label { status, reward_milli: None, reason: None })?;
+                    self.add(id.to_owned(), "", Label { status, reward_milli: None, reason: None })?;
                 }
             }
             return Ok(());
@@ -170,7 +176,7 @@ impl Outcomes {
                 value => {
                     let label = verdict(value).ok_or_else(|| format!("{id}: neither true, false nor a reward"))?;
                     if let Some(label) = label {
-                        self.add(id.clone(), label)?;
+                        self.add(id.clone(), "", label)?;
                     }
                 }
             }
@@ -194,7 +200,8 @@ impl Outcomes {
         match verdict(value) {
             Some(Some(label)) => {
                 let reason = REASON_FIELDS.iter().find_map(|field| row.get(*field)?.as_str());
-                self.add(id, Label { reason: reason.map(str::to_owned), ..label })
+                let agent = AGENT_FIELDS.iter().find_map(|field| row.get(*field)?.as_str()).unwrap_or_default();
+                self.add(id, agent, Label { reason: reason.map(str::to_owned), ..label })
             }
             // A null verdict is a row without a label.
             Some(None) => Ok(()),
@@ -202,8 +209,8 @@ impl Outcomes {
         }
     }
 
-    fn add(&mut self, id: String, label: Label) -> Result<(), String> {
-        match self.labels.insert(id.clone(), label.clone()) {
+    fn add(&mut self, id: String, agent: &str, label: Label) -> Result<(), String> {
+        match self.labels.entry(id.clone()).or_default().insert(agent.to_owned(), label.clone()) {
             Some(other) if other != label => Err(format!("{id} has two different labels")),
             _ => Ok(()),
         }
@@ -267,6 +274,21 @@ mod tests {
             assert_eq!(status(table, "c"), None, "{table}");
         }
         assert_eq!(status(r#"{"a":0.5}"#, "a"), Some(RunStatus::Partial));
+    }
+
+    #[test]
+    fn several_rows_of_one_task_are_told_apart_by_agent() {
+        let table = r#"[{"id":"a","model":"m1","resolved":true},{"id":"a","agent":"m2","resolved":false,"reason":"too slow"},
+            {"id":"b","model":"other spelling","resolved":true}]"#;
+        let table = Outcomes::parse(table.as_bytes(), "labels.json").unwrap();
+        let labelled = |key: &str, agent: &str| {
+            let mut run = Run { task_key: key.into(), agent: agent.into(), ..Run::default() };
+            table.label(&mut run).then_some((run.outcome.status, run.outcome.reason))
+        };
+        assert_eq!(labelled("a", "m1"), Some((RunStatus::Success, None)));
+        assert_eq!(labelled("a", "m2"), Some((RunStatus::Failure, Some("too slow".into()))));
+        assert_eq!(labelled("a", "m3"), None);
+        assert_eq!(labelled("b", "m1"), Some((RunStatus::Success, None)));
     }
 
     #[test]

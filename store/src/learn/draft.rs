@@ -13,6 +13,8 @@ use std::collections::BTreeSet;
 /// Bytes of content that are filled; lines that would go over are left out whole, least important first. Far below the
 /// limit of a lesson: what is read in the middle of a task has to be short.
 pub const CONTENT_BUDGET_BYTES: usize = 1_500;
+/// Bytes of the task that stand in the condition; the whole of it is a field of its own.
+const SHOWN_TASK_BYTES: usize = 400;
 /// Quotes with something of the task or its tools in them that a lesson needs.
 const MIN_SPECIFIC_QUOTES: usize = 2;
 /// What every lesson of this backend carries as `induced_by`.
@@ -82,7 +84,9 @@ pub(super) fn assemble(parts: Parts, sources: Sources<'_>, runs: &[&Run], given:
     let general = parts.about.unwrap_or_else(|| task::general(run));
     let domain = shorten(&run.domain, MAX_DOMAIN_BYTES);
     let place = if domain.is_empty() { String::new() } else { format!("In {domain}: ") };
-    let applies_when = format!("{place}{} {}", shorten(&general, 400), parts.when);
+    let shown = shorten(&general, SHOWN_TASK_BYTES);
+    let end = if shown.is_empty() || shown.ends_with(['.', '?', '!', '…']) { "" } else { "." };
+    let applies_when = format!("{place}{shown}{end} {}", parts.when);
     let mut tags: Vec<String> = run.tags.iter().chain(&parts.tags).map(|tag| shorten(tag, MAX_TAG_BYTES)).collect();
     tags.sort();
     tags.dedup();

@@ -192,6 +192,9 @@ fn turn(sentence: &str, is_first: bool) -> String {
     if text.starts_with("they ") {
         text.replace_range(..4, "They");
     }
+    if let (true, Some(rest)) = (is_first, text.strip_prefix("Their ")) {
+        text = format!("The user's {rest}");
+    }
     if let (true, Some(rest)) = (is_first, text.strip_prefix("They ")) {
         let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         let verb = match verb {

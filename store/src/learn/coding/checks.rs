@@ -1,7 +1,7 @@
 //! What a run checked and what it passed over: the evidence beside a patch.
 
 use super::super::moves::{Work, error_line, is_path};
-use super::super::quote::{Side, piece, quoted};
+use super::super::quote::{Side, piece, quoted, sentences};
 use super::super::tools::SENTENCE_BYTES;
 use super::patch::{FilePatch, first_edit, is_test};
 use super::{CODE_BYTES, commands};
@@ -178,7 +178,7 @@ pub(crate) fn doubt(run: &Run, files: &[FilePatch<'_>]) -> Option<String> {
     let names: Vec<String> = changed.flat_map(words).filter(is_name).collect();
     for marker in DOUBTS {
         for (at, step) in run.steps.iter().enumerate().skip(first_edit(run, files).saturating_sub(1)) {
-            let sentences = step.think.lines().flat_map(|line| line.split_inclusive(['.', '?', '!'])).map(str::trim);
+            let sentences = sentences(&step.think);
             for sentence in sentences.filter(|s| SENTENCE.contains(&s.len()) && s.to_lowercase().contains(marker)) {
                 let shown = piece(sentence, SENTENCE_BYTES).filter(|shown| SENTENCE.contains(&shown.len()));
                 if shown.is_some_and(|shown| words(shown).iter().any(|word| names.contains(word))) {

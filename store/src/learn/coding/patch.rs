@@ -32,6 +32,12 @@ fn file_patch<'a>(text: &'a str) -> Option<FilePatch<'a>> {
     let mut changes = Vec::new();
     let (mut removed, mut added): (Vec<&'a str>, Vec<&'a str>) = (Vec::new(), Vec::new());
     let mut flush = |removed: &mut Vec<&'a str>, added: &mut Vec<&'a str>| {
+        // A line that is on both sides only moved: pairing it with another would tell of a change that was none.
+        let kept: Vec<&str> = removed.iter().map(|line| line.trim()).collect();
+        let both = |line: &&str| kept.contains(&line.trim());
+        let moved: Vec<&str> = added.iter().copied().filter(both).map(str::trim).collect();
+        removed.retain(|line| !moved.contains(&line.trim()));
+        added.retain(|line| !moved.contains(&line.trim()));
         let pairs = removed.len().max(added.len());
         changes.extend((0..pairs).map(|n| (removed.get(n).copied(), added.get(n).copied())));
         removed.clear();

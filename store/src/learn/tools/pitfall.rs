@@ -124,8 +124,10 @@ impl<'a> Blame<'a> {
             self.advice.push(format!("Do not call `{tool}`{with} here {at}: decline or stop instead{why}."));
         }
         self.evidence.extend(state_line(self.run, step, Side::Only));
-        if let Some((_, fact)) = facts(self.run, step).first() {
-            self.not_when.get_or_insert_with(|| format!("Where the record does not show {}.", fact.replace('`', "")));
+        let shown: Vec<String> =
+            facts(self.run, step).into_iter().take(2).map(|(_, fact)| fact.replace('`', "")).collect();
+        if !shown.is_empty() {
+            self.not_when.get_or_insert_with(|| format!("Where the record does not show {}.", shown.join(" and ")));
         }
         self.evidence.extend(before(self.run, step, Side::Only));
     }

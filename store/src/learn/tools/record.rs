@@ -17,7 +17,14 @@ pub(crate) fn origin_line(run: &Run, step: usize, difference: &Difference) -> Op
         Value::String(text) if text.len() >= 5 => text.clone(),
         _ => return None,
     };
-    let (at, path) = origin(run, step, &difference.argument, &text)?;
+    let Some((at, path)) = origin(run, step, &difference.argument, &text) else {
+        // Nothing that was read before the call shows it: the look-up is what was missing.
+        let text = piece(&text, ARGUMENT_BYTES)?;
+        return Some(format!(
+            "No step before it shows `{text}` [judge]: the {} has to be looked up first.",
+            difference.argument
+        ));
+    };
     let under = path.map_or_else(String::new, |path| format!(" under `{path}`"));
     let tool = run.steps.get(at).map(|step| tool_of(&step.action)).unwrap_or_default();
     let by = if tool.is_empty() { String::new() } else { format!(" from `{tool}`") };
@@ -82,8 +89,8 @@ pub(crate) fn looked_at(run: &Run, wanted: &str) -> Option<String> {
     let Move::Call { arguments, .. } = Move::of(wanted) else { return None };
     let ids = arguments.iter().filter(|(name, _)| name.ends_with("_id")).filter_map(|(_, value)| value.as_str());
     let id = ids.filter(|id| id.len() >= 4).find(|id| run.steps.iter().any(|step| step.observation.contains(id)))?;
-    let at =
-        run.steps.iter().rposition(|step| step.observation.contains(id) && Move::of(&step.action) != Move::Nothing)?;
+    let looks = |action: &str| matches!(Move::of(action), Move::Call { name, .. } if effect(name) == Effect::Reads);
+    let at = run.steps.iter().rposition(|step| step.observation.contains(id) && looks(&step.action))?;
     let facts = record_facts(&run.steps.get(at)?.observation);
     if facts.is_empty() {
         return None;

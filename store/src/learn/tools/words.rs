@@ -1,7 +1,7 @@
 //! What was said: how a run ended, and what the user had asked for.
 
 use super::super::moves::{Effect, Move, effect};
-use super::super::quote::{Side, quoted};
+use super::super::quote::{Side, quoted, sentences};
 use super::{SENTENCE_BYTES, tool_of};
 use crate::run::Run;
 
@@ -51,7 +51,7 @@ pub(crate) fn telling(run: &Run) -> Option<(usize, &str)> {
     });
     let mut fallback = None;
     for (at, words) in says.take(LAST_MESSAGES) {
-        let sentences = words.lines().flat_map(|line| line.split_inclusive(['.', '?', '!'])).map(str::trim);
+        let sentences = sentences(words);
         for marker in DECIDES {
             let hit = sentences.clone().find(|s| s.len() > 20 && s.to_lowercase().contains(marker));
             if let Some(sentence) = hit {
@@ -91,7 +91,7 @@ pub(crate) fn before(run: &Run, step: usize, side: Side) -> Option<String> {
     let (at, words) = run.steps.iter().enumerate().take(step).rev().find_map(|(at, earlier)| {
         matches!(Move::of(&earlier.action), Move::Say(_)).then_some((at, earlier.observation.as_str()))
     })?;
-    let sentence = words.lines().flat_map(|line| line.split_inclusive(['.', '?', '!'])).map(str::trim);
+    let sentence = sentences(words);
     // A bare yes tells nothing about when this happens; a wish or a limit does.
     let wishes = |sentence: &&str| WISHES.iter().any(|word| sentence.to_lowercase().contains(word));
     let sentence = sentence.filter(|s| s.len() >= MIN_WISH_BYTES).filter(wishes).max_by_key(|s| s.len())?;
@@ -119,7 +119,7 @@ pub(crate) fn asked(run: &Run) -> Option<String> {
         if !matches!(Move::of(&step.action), Move::Say(_) | Move::Nothing) {
             return None;
         }
-        let sentences = step.observation.lines().flat_map(|line| line.split_inclusive(['.', '?', '!'])).map(str::trim);
+        let sentences = sentences(&step.observation);
         let asking = sentences.into_iter().find(|s| ASKS.iter().any(|word| s.to_lowercase().contains(word)))?;
         Some(format!("{} {}", quoted(asking, SENTENCE_BYTES)?, Side::Only.at(at)))
     })
