@@ -308,7 +308,7 @@ impl Engine {
                     Ok(message) => self.handle(Event::Received { peer, message }),
                     Err(error) => {
                         tracing::warn!(%peer, %error, "a frame is not a message");
-                        self.handle(Event::Malformed { peer });
+                        self.handle(Event::Malformed { peer, error });
                     }
                 }
             }

@@ -13,21 +13,12 @@ pub(crate) const RULES: &[Rule] = &[
     found(
         "bearer-token",
         "HTTP Bearer (RFC 6750)",
-        &[
-            "bearer ",
-            "authorization: token ",
-            "authorization\": \"token ",
-        ],
+        &["bearer ", "authorization: token ", "authorization\": \"token "],
         bearer,
     ),
     found("curl-password", "curl", &["curl "], curl_user),
     found("netrc-password", ".netrc", &["machine "], netrc),
-    found(
-        "docker-auth",
-        "Docker config",
-        &["\"auth\"", "\\\"auth\\\""],
-        docker_auth,
-    ),
+    found("docker-auth", "Docker config", &["\"auth\"", "\\\"auth\\\""], docker_auth),
 ];
 
 /// Longest JSON web token read, in bytes; claims of 10 KB are seen in the field.
@@ -45,9 +36,7 @@ const BEARER_FLOOR: f64 = 3.0;
 fn json_web_token(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let inside = |b: u8| is_base64(b) && !matches!(b, b'+' | b'/');
     // Only where a token can begin: otherwise `eyJ-eyJ-…` would be read again at each of them.
-    let glued = hay
-        .before(hit.start)
-        .is_some_and(|b| b == b'-' || b == b'.');
+    let glued = hay.before(hit.start).is_some_and(|b| b == b'-' || b == b'.');
     if hay.get(hit.clone()) != b"eyJ" || !hay.opens(hit.start) || glued {
         return None;
     }
@@ -93,13 +82,8 @@ const URL_STAND_INS: &[&str] = &[
 
 fn url_password(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     hay.before(hit.start).filter(u8::is_ascii_alphanumeric)?;
-    let outside = |b: u8| {
-        b <= b' '
-            || matches!(
-                b,
-                b'/' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\' | b'?' | b'#' | b'|'
-            )
-    };
+    let outside =
+        |b: u8| b <= b' ' || matches!(b, b'/' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\' | b'?' | b'#' | b'|');
     let end = hay.skip(hit.end, USER_INFO_BYTES, |b| !outside(b));
     let authority = hay.get(hit.end..end);
     // The last `@` before the path: people leave `@` unescaped in passwords.
@@ -140,17 +124,14 @@ fn docker_auth(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
 fn encoded_pair(hay: &Hay<'_>, start: usize) -> Option<Range<usize>> {
     let end = hay.skip(start, 1024, |b| is_base64(b) || b == b'=');
     let encoded = hay.get(start..end);
-    (encoded.len() >= 8 && !hay.cut_right(end) && is_user_password(&decode(encoded)))
-        .then_some(start..end)
+    (encoded.len() >= 8 && !hay.cut_right(end) && is_user_password(&decode(encoded))).then_some(start..end)
 }
 
 fn bearer(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     if !hay.opens(hit.start) {
         return None;
     }
-    let end = hay.skip(hit.end, 4096, |b| {
-        is_base64(b) || matches!(b, b'.' | b'~' | b'=')
-    });
+    let end = hay.skip(hit.end, 4096, |b| is_base64(b) || matches!(b, b'.' | b'~' | b'='));
     let end = hay.skip_back(end, end - hit.end, |b| b == b'.');
     let token = hay.get(hit.end..end);
     (token.len() >= 16
@@ -167,33 +148,19 @@ fn curl_user(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     }
     let line_end = hay.skip(hit.end, COMMAND_BYTES, |b| b != b'\n');
     let line = hay.get(hit.end..line_end);
-    let flag = [
-        &b"-u "[..],
-        b"--user ",
-        b"--user=",
-        b"--proxy-user ",
-        b"-U ",
-    ]
-    .iter()
-    .find_map(|flag| {
-        let at = line
-            .windows(flag.len())
-            .position(|window| window == *flag)?;
+    let flag = [&b"-u "[..], b"--user ", b"--user=", b"--proxy-user ", b"-U "].iter().find_map(|flag| {
+        let at = line.windows(flag.len()).position(|window| window == *flag)?;
         let alone = at == 0 || line.get(at - 1).is_some_and(|b| b.is_ascii_whitespace());
         alone.then_some(hit.end + at + flag.len())
     })?;
     let start = hay.skip(flag, 4, |b| matches!(b, b'"' | b'\'' | b'\\' | b' '));
-    let end = hay.skip(start, 256, |b| {
-        !b.is_ascii_whitespace() && !matches!(b, b'"' | b'\'' | b'\\')
-    });
+    let end = hay.skip(start, 256, |b| !b.is_ascii_whitespace() && !matches!(b, b'"' | b'\'' | b'\\'));
     let pair = hay.get(start..end);
     let colon = pair.iter().position(|&b| b == b':')?;
     let (user, password) = (&pair[..colon], &pair[colon + 1..]);
     let stand_in = password.len() < 3
         || password == user
-        || URL_STAND_INS
-            .iter()
-            .any(|word| word.as_bytes() == password.to_ascii_lowercase())
+        || URL_STAND_INS.iter().any(|word| word.as_bytes() == password.to_ascii_lowercase())
         || is_stand_in(password);
     (!stand_in && !hay.cut_right(end)).then_some(start + colon + 1..end)
 }
@@ -206,9 +173,7 @@ fn netrc(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let mut word = |max: usize| {
         at = hay.skip(at, 16, |b| b.is_ascii_whitespace());
         let start = at;
-        at = hay.skip(at, max, |b| {
-            !b.is_ascii_whitespace() && !matches!(b, b'"' | b'\'' | b'\\')
-        });
+        at = hay.skip(at, max, |b| !b.is_ascii_whitespace() && !matches!(b, b'"' | b'\'' | b'\\'));
         start..at
     };
     let _host = word(255);
@@ -220,9 +185,7 @@ fn netrc(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
             b"login" => seen_login = true,
             b"account" => {}
             b"password" if seen_login => {
-                let ok = !value.is_empty()
-                    && !hay.cut_right(value.end)
-                    && !is_stand_in(hay.get(value.clone()));
+                let ok = !value.is_empty() && !hay.cut_right(value.end) && !is_stand_in(hay.get(value.clone()));
                 return ok.then_some(value);
             }
             _ => return None,

@@ -30,10 +30,7 @@ const LETTERS_FLOOR: f64 = 4.2;
 /// variety, or changing case more often, than names show.
 pub(crate) fn looks_drawn(value: &[u8]) -> bool {
     let some = |kind: fn(&u8) -> bool| value.iter().any(kind);
-    let changes = value
-        .windows(2)
-        .filter(|pair| pair[0].is_ascii_uppercase() != pair[1].is_ascii_uppercase())
-        .count();
+    let changes = value.windows(2).filter(|pair| pair[0].is_ascii_uppercase() != pair[1].is_ascii_uppercase()).count();
     value.iter().filter(|b| b.is_ascii_digit()).count() >= 2
         || (some(u8::is_ascii_uppercase)
             && some(u8::is_ascii_lowercase)
@@ -129,12 +126,8 @@ const REFERENCE_STARTS: &[&str] = &[
 /// one (`$TOKEN`, `${X}`, `os.environ[...]`), a mask, or a plain sequence such as `12345678`.
 pub(crate) fn is_stand_in(value: &[u8]) -> bool {
     let lower = value.to_ascii_lowercase();
-    REFERENCE_STARTS
-        .iter()
-        .any(|start| lower.starts_with(start.as_bytes()))
-        || STAND_IN_WORDS
-            .iter()
-            .any(|word| says(&lower, word.as_bytes()))
+    REFERENCE_STARTS.iter().any(|start| lower.starts_with(start.as_bytes()))
+        || STAND_IN_WORDS.iter().any(|word| says(&lower, word.as_bytes()))
         || contains(&lower, b"${")
         || contains(&lower, b"{{")
         || contains(&lower, b"%s")
@@ -151,13 +144,11 @@ const LONG_WORD_BYTES: usize = 7;
 /// among random characters `mock` or `fake` comes up once in some ten thousand tokens.
 fn says(value: &[u8], word: &[u8]) -> bool {
     let anywhere = value.len() <= SHORT_VALUE_BYTES || word.len() >= LONG_WORD_BYTES;
-    let edge = |at: Option<usize>| {
-        at.and_then(|at| value.get(at))
-            .is_none_or(|b| !b.is_ascii_alphanumeric())
-    };
-    value.windows(word.len()).enumerate().any(|(at, window)| {
-        window == word && (anywhere || edge(at.checked_sub(1)) || edge(Some(at + word.len())))
-    })
+    let edge = |at: Option<usize>| at.and_then(|at| value.get(at)).is_none_or(|b| !b.is_ascii_alphanumeric());
+    value
+        .windows(word.len())
+        .enumerate()
+        .any(|(at, window)| window == word && (anywhere || edge(at.checked_sub(1)) || edge(Some(at + word.len()))))
 }
 
 /// Whether `needle` occurs in `hay`.
@@ -174,16 +165,8 @@ pub(crate) fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
 /// Whether at least three quarters of the neighbouring bytes go up by one, go down by one or stay the same.
 fn is_sequence(value: &[u8]) -> bool {
     let pairs = value.len().saturating_sub(1);
-    let steady = |step: i16| {
-        value
-            .windows(2)
-            .filter(|pair| i16::from(pair[1]) - i16::from(pair[0]) == step)
-            .count()
-    };
-    pairs > 0
-        && [1, 0, -1]
-            .into_iter()
-            .any(|step| steady(step) * 4 >= pairs * 3)
+    let steady = |step: i16| value.windows(2).filter(|pair| i16::from(pair[1]) - i16::from(pair[0]) == step).count();
+    pairs > 0 && [1, 0, -1].into_iter().any(|step| steady(step) * 4 >= pairs * 3)
 }
 
 #[cfg(test)]

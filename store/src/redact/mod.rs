@@ -104,10 +104,7 @@ pub struct Redacted<'t> {
 impl fmt::Debug for Redacted<'_> {
     /// Shows lengths and counts only: the text may still hold what the other class would take out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redacted")
-            .field("text_bytes", &self.text.len())
-            .field("fired", &self.fired)
-            .finish()
+        f.debug_struct("Redacted").field("text_bytes", &self.text.len()).field("fired", &self.fired).finish()
     }
 }
 
@@ -122,10 +119,7 @@ pub fn redact(text: &str, classes: Classes) -> Redacted<'_> {
         ControlFlow::Continue(())
     });
     if claims.is_empty() {
-        return Redacted {
-            text: Cow::Borrowed(text),
-            fired: Vec::new(),
-        };
+        return Redacted { text: Cow::Borrowed(text), fired: Vec::new() };
     }
     let mut counts = vec![0usize; scanner.rules.len()];
     let mut out = String::with_capacity(text.len());
@@ -144,16 +138,9 @@ pub fn redact(text: &str, classes: Classes) -> Redacted<'_> {
         .iter()
         .zip(counts)
         .filter(|(_, count)| *count > 0)
-        .map(|(rule, count)| Fired {
-            rule: rule.id,
-            class: rule.class,
-            count,
-        })
+        .map(|(rule, count)| Fired { rule: rule.id, class: rule.class, count })
         .collect();
-    Redacted {
-        text: Cow::Owned(out),
-        fired,
-    }
+    Redacted { text: Cow::Owned(out), fired }
 }
 
 /// The kind of a secret of `classes` that `text` holds, or `None` when [`redact`] would leave the text as it is. Stops at
@@ -179,24 +166,12 @@ fn merged(scanner: &Scanner, text: &str, mut claims: Vec<Claimed>) -> Vec<Claime
             claimed.range.end += 1;
         }
     }
-    claims.sort_by_key(|claimed| {
-        (
-            claimed.range.start,
-            std::cmp::Reverse(claimed.range.end),
-            claimed.rule,
-        )
-    });
+    claims.sort_by_key(|claimed| (claimed.range.start, std::cmp::Reverse(claimed.range.end), claimed.rule));
     // Smaller is more telling.
     let telling = |claimed: &Claimed| {
         let rule = scanner.rules[claimed.rule];
         let catch_all = rule.provider == generic::PROVIDER;
-        (
-            rule.class,
-            catch_all,
-            std::cmp::Reverse(claimed.range.len()),
-            claimed.range.start,
-            claimed.rule,
-        )
+        (rule.class, catch_all, std::cmp::Reverse(claimed.range.len()), claimed.range.start, claimed.rule)
     };
     let mut joined: Vec<(Claimed, Claimed)> = Vec::new();
     for claimed in claims {
@@ -210,11 +185,5 @@ fn merged(scanner: &Scanner, text: &str, mut claims: Vec<Claimed>) -> Vec<Claime
             _ => joined.push((claimed.clone(), claimed)),
         }
     }
-    joined
-        .into_iter()
-        .map(|(whole, best)| Claimed {
-            range: whole.range,
-            rule: best.rule,
-        })
-        .collect()
+    joined.into_iter().map(|(whole, best)| Claimed { range: whole.range, rule: best.rule }).collect()
 }

@@ -35,26 +35,11 @@ pub(crate) struct Sample {
 }
 
 const fn bare(rule: &'static str, secret: &'static [Part]) -> Sample {
-    Sample {
-        rule,
-        before: "",
-        secret,
-        after: "",
-    }
+    Sample { rule, before: "", secret, after: "" }
 }
 
-const fn within(
-    rule: &'static str,
-    before: &'static str,
-    secret: &'static [Part],
-    after: &'static str,
-) -> Sample {
-    Sample {
-        rule,
-        before,
-        secret,
-        after,
-    }
+const fn within(rule: &'static str, before: &'static str, secret: &'static [Part], after: &'static str) -> Sample {
+    Sample { rule, before, secret, after }
 }
 
 #[rustfmt::skip]
@@ -351,11 +336,7 @@ impl Dice {
         let from = self.below(bytes.len());
         (0..length)
             .map(|at| {
-                let drawn = if alphabet == TURNS {
-                    from + at
-                } else {
-                    self.below(bytes.len())
-                };
+                let drawn = if alphabet == TURNS { from + at } else { self.below(bytes.len()) };
                 char::from(bytes[drawn % bytes.len()])
             })
             .collect()
@@ -382,15 +363,12 @@ fn encode(text: &str) -> String {
     text.as_bytes()
         .chunks(3)
         .flat_map(|chunk| {
-            let word = chunk.iter().fold(0u32, |word, b| word << 8 | u32::from(*b))
-                << (8 * (3 - chunk.len()));
-            (0..4).map(move |at| {
-                if at > chunk.len() {
-                    '='
-                } else {
-                    char::from(alphabet[(word >> (18 - 6 * at)) as usize & 63])
-                }
-            })
+            let word = chunk.iter().fold(0u32, |word, b| word << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+            (0..4).map(
+                move |at| {
+                    if at > chunk.len() { '=' } else { char::from(alphabet[(word >> (18 - 6 * at)) as usize & 63]) }
+                },
+            )
         })
         .collect()
 }
