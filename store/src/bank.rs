@@ -64,7 +64,7 @@ pub(crate) use self::{
 pub use self::{scan::Damaged, verify::VerifyReport};
 use crate::{
     error::{OpenError, open_io},
-    recover::{self, Paths},
+    recover::{self, DirLock, Paths},
     runs::{RunOutcome, RunRow},
 };
 
@@ -93,7 +93,7 @@ struct Inner {
     index: RwLock<Index>,
     order: Mutex<()>,
     session: u64,
-    _lock: File,
+    _lock: DirLock,
 }
 
 /// What the caller brings to opening a bank.

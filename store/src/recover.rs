@@ -31,7 +31,8 @@ const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 pub(crate) const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
 /// Ranges of lost arrival numbers that a report lists.
 const MAX_GAPS_LISTED: usize = 20;
-/// A handle in this process that is just being closed gives sled's lock back after at most this long.
+/// A handle that is just being closed, or a child process that is just being started, gives sled's lock back after at most
+/// this long.
 const LOCK_RETRIES: u32 = 40;
 const LOCK_RETRY: Duration = Duration::from_millis(50);
 
@@ -81,8 +82,19 @@ pub(crate) struct Recovered {
     pub lost: u64,
 }
 
-/// Takes the lock of a data directory. Held until the file is dropped, or the process ends, however it ends.
-pub(crate) fn lock(paths: &Paths) -> Result<File, OpenError> {
+/// The lock of a data directory. Held until it is dropped, or the process ends, however it ends.
+#[derive(Debug)]
+pub(crate) struct DirLock(File);
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child process that is just being started holds it too until it runs.
+        rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock).ok();
+    }
+}
+
+/// Takes the lock of a data directory.
+pub(crate) fn lock(paths: &Paths) -> Result<DirLock, OpenError> {
     let file = File::options()
         .write(true)
         .create(true)
@@ -90,7 +102,7 @@ pub(crate) fn lock(paths: &Paths) -> Result<File, OpenError> {
         .open(&paths.lock)
         .map_err(|e| open_io("open the lock", &paths.lock, e))?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(DirLock(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::Locked { dir: paths.dir.clone() }),
         Err(e) => Err(open_io("lock", &paths.lock, e.into())),
     }

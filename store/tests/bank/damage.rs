@@ -12,6 +12,7 @@ use folklore_protocol::{claim::Outcome, record::RecordId};
 use folklore_store::{
     bank::{Batch, OpenOptions, OpenReport, Store},
     error::OpenError,
+    frame::{self, Frame, Key, Kind, Tree},
 };
 
 use crate::common::{home, key, lesson, open, open_clean, run, taught, teach};
@@ -104,10 +105,8 @@ fn a_cut_file_is_noticed_and_what_is_left_is_kept() {
         FileOptions::new().write(true).open(&db).unwrap().set_len(left).unwrap();
         // What any recovery could find: records whose bytes are in what is left of the file.
         let raw = fs::read(&db).unwrap();
-        let findable: HashSet<u64> = folklore_store::frame::carve(&raw)
-            .filter(|(_, f)| f.key.tree == folklore_store::frame::Tree::Record)
-            .map(|(_, f)| f.key.arrival)
-            .collect();
+        let findable: HashSet<u64> =
+            frame::carve(&raw).filter(|(_, f)| f.key.tree == Tree::Record).map(|(_, f)| f.key.arrival).collect();
         let (store, report) = open(dir.path());
         let gone = lost(&store, &ids);
         println!("cut to {percent} %: {gone} of {} records lost; {:?}", ids.len(), report.lines());
@@ -194,6 +193,28 @@ fn a_frame_damaged_under_good_sled_is_named_and_put_aside() {
     // The good frame of the same generation is still in the log.
     assert_eq!(lost(&store, &ids), 0, "{report:#?}");
     assert!(!report.is_clean());
+    goes_on(dir.path(), store);
+}
+
+#[test]
+fn a_value_that_no_rung_can_read_is_put_aside_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = fill(dir.path(), 2, 10);
+    let key = Key::first(Tree::Run, 1_000);
+    let frame = Frame { key, kind: Kind::Value, parts: 1, generation: 1 << 32, payload: b"no run" }.to_bytes();
+    {
+        let db = sled::Config::new().path(dir.path().join("bank")).segment_size(8 << 20).open().unwrap();
+        db.insert(key.to_bytes(), frame.clone()).unwrap();
+        db.flush().unwrap();
+    }
+    let (store, report) = open(dir.path());
+    println!("{:#?}", report.lines());
+    assert_eq!(lost(&store, &ids), 0, "{report:#?}");
+    assert_eq!(report.damaged.len(), 1);
+    assert!(report.damaged[0].key.contains("run 1000"), "{report:#?}");
+    let kept = fs::read_dir(dir.path().join("bank.quarantine")).unwrap().next().unwrap().unwrap().path();
+    let file = fs::read_dir(kept).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(fs::read(file).unwrap(), frame);
     goes_on(dir.path(), store);
 }
 
