@@ -1,1 +1,11 @@
-//! The folklore node.
+//! The Folklore node: the daemon and the `folklore` command.
+
+pub mod api;
+pub mod daemon;
+pub mod engine;
+pub mod formats;
+pub mod home;
+pub mod http;
+pub mod memory;
+pub mod network;
+pub mod ticket;

@@ -1,1 +1,12 @@
-//! placeholder
+//! Folklore nodes on a virtual clock, network and disk.
+//!
+//! The harness drives [`folklore_protocol::Node`] unchanged: peer choice, announce, reconcile, fetch and ask are the shipped
+//! code. One seed decides everything, so a run that fails is a run that can be looked at again.
+
+pub mod disk;
+pub mod link;
+pub mod world;
+
+pub use disk::{Disk, DiskFaults};
+pub use link::{Link, Links};
+pub use world::{Counters, World, WorldConfig};

@@ -1,0 +1,238 @@
+//! Records known to be missing: who has them, who was asked, what came.
+//!
+//! An id is asked of one peer at a time, however many offer it, so that no record is fetched twice; it goes back to the
+//! others when that peer fails. All of it is in memory: what is lost in a crash is found again by the next reconcile, and
+//! every batch that was answered is already on disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    config::{MAX_WANTED, REQUESTS_PER_PEER},
+    identity::AuthorId,
+    message::MAX_FETCH,
+    record::RecordId,
+};
+
+/// Most peers remembered as a source of one record.
+const MAX_SOURCES: usize = 8;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    /// Asked for in this request.
+    Asked(u64),
+    /// Handed to storage.
+    Admitting,
+}
+
+#[derive(Debug, Clone)]
+struct Want {
+    sources: Vec<AuthorId>,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone)]
+struct Request {
+    peer: AuthorId,
+    left: BTreeSet<RecordId>,
+}
+
+/// The missing records of one bank.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wanted {
+    wants: BTreeMap<RecordId, Want>,
+    /// For each source, ids that may be asked of it now.
+    idle: BTreeMap<AuthorId, BTreeSet<RecordId>>,
+    requests: BTreeMap<u64, Request>,
+}
+
+impl Wanted {
+    /// Notes that `source` has `id`. False when the list is full; the next reconcile finds it again.
+    pub(crate) fn want(&mut self, id: RecordId, source: AuthorId) -> bool {
+        if !self.wants.contains_key(&id) && self.wants.len() >= MAX_WANTED {
+            return false;
+        }
+        let want = self.wants.entry(id).or_insert_with(|| Want { sources: Vec::new(), stage: Stage::Idle });
+        if !want.sources.contains(&source) && want.sources.len() < MAX_SOURCES {
+            want.sources.push(source);
+        }
+        if want.stage == Stage::Idle && want.sources.contains(&source) {
+            self.idle.entry(source).or_default().insert(id);
+        }
+        true
+    }
+
+    /// Peers that have something to be asked for and room for a request, ascending.
+    pub(crate) fn askable(&self) -> Vec<AuthorId> {
+        let under_way = |peer| self.requests.values().filter(|r| r.peer == peer).count();
+        let has_some = self.idle.iter().filter(|(_, ids)| !ids.is_empty());
+        has_some.map(|(peer, _)| *peer).filter(|peer| under_way(*peer) < REQUESTS_PER_PEER).collect()
+    }
+
+    /// Takes a batch to ask of `peer` under the number `request`.
+    pub(crate) fn ask(&mut self, peer: AuthorId, request: u64) -> Vec<RecordId> {
+        let ids: Vec<RecordId> = self.idle.get(&peer).into_iter().flatten().take(MAX_FETCH).copied().collect();
+        for id in &ids {
+            self.set_stage(id, Stage::Asked(request));
+        }
+        if !ids.is_empty() {
+            self.requests.insert(request, Request { peer, left: ids.iter().copied().collect() });
+        }
+        ids
+    }
+
+    /// Whether `request` is under way with `peer`.
+    pub(crate) fn is_asked(&self, request: u64, peer: &AuthorId) -> bool {
+        self.requests.get(&request).is_some_and(|r| r.peer == *peer)
+    }
+
+    /// Notes that a requested record came and goes to storage. False if it was not asked for.
+    pub(crate) fn came(&mut self, request: u64, id: &RecordId) -> bool {
+        let asked = self.requests.get_mut(&request).is_some_and(|r| r.left.remove(id));
+        if asked {
+            self.set_stage(id, Stage::Admitting);
+        }
+        asked
+    }
+
+    /// Notes that a record goes to storage that came without being asked for.
+    pub(crate) fn pushed(&mut self, id: &RecordId) {
+        self.set_stage(id, Stage::Admitting);
+    }
+
+    /// Ends a request. Ids it left go back to be asked for; from the same peer too unless `blame`.
+    pub(crate) fn end(&mut self, request: u64, blame: bool) -> Vec<RecordId> {
+        let Some(ended) = self.requests.remove(&request) else { return Vec::new() };
+        let mut orphans = Vec::new();
+        for id in ended.left {
+            if blame && self.drop_source(&id, &ended.peer) {
+                orphans.push(id);
+            }
+            self.set_stage_if_asked(&id, request);
+        }
+        orphans
+    }
+
+    /// Ends a request that got no answer; tells who owes it, or `None` if it had ended already.
+    pub(crate) fn end_timed_out(&mut self, request: u64) -> Option<AuthorId> {
+        let peer = self.requests.get(&request)?.peer;
+        self.end(request, false);
+        Some(peer)
+    }
+
+    /// Puts a record back that storage could not take.
+    pub(crate) fn retry(&mut self, id: &RecordId) {
+        self.set_stage(id, Stage::Idle);
+    }
+
+    /// `peer` does not have `id`, or gave a bad one. True if nobody else is known to have it: it is then forgotten.
+    pub(crate) fn drop_source(&mut self, id: &RecordId, peer: &AuthorId) -> bool {
+        let Some(want) = self.wants.get_mut(id) else { return false };
+        want.sources.retain(|s| s != peer);
+        let orphan = want.sources.is_empty();
+        if let Some(ids) = self.idle.get_mut(peer) {
+            ids.remove(id);
+        }
+        if orphan {
+            self.wants.remove(id);
+        }
+        orphan
+    }
+
+    /// The record is known now.
+    pub(crate) fn resolve(&mut self, id: &RecordId) {
+        self.set_stage(id, Stage::Admitting);
+        self.wants.remove(id);
+    }
+
+    /// `peer` is gone: nothing can be asked of it.
+    pub(crate) fn disconnected(&mut self, peer: &AuthorId) {
+        let requests: Vec<u64> = self.requests.iter().filter(|(_, r)| r.peer == *peer).map(|(n, _)| *n).collect();
+        for request in requests {
+            self.end(request, false);
+        }
+        let gone: Vec<RecordId> =
+            self.wants.iter().filter(|(_, w)| w.sources.contains(peer)).map(|(id, _)| *id).collect();
+        for id in gone {
+            // A record already with storage is not put back by this: its answer will resolve or retry it.
+            self.drop_source(&id, peer);
+        }
+        self.idle.remove(peer);
+    }
+
+    /// How many records are missing.
+    pub(crate) fn len(&self) -> usize {
+        self.wants.len()
+    }
+
+    fn set_stage_if_asked(&mut self, id: &RecordId, request: u64) {
+        if self.wants.get(id).is_some_and(|w| w.stage == Stage::Asked(request)) {
+            self.set_stage(id, Stage::Idle);
+        }
+    }
+
+    fn set_stage(&mut self, id: &RecordId, stage: Stage) {
+        let Some(want) = self.wants.get_mut(id) else { return };
+        for source in &want.sources {
+            let ids = self.idle.entry(*source).or_default();
+            if stage == Stage::Idle {
+                ids.insert(*id);
+            } else {
+                ids.remove(id);
+            }
+        }
+        want.stage = stage;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: AuthorId = AuthorId([1; 32]);
+    const B: AuthorId = AuthorId([2; 32]);
+
+    fn id(n: u8) -> RecordId {
+        RecordId([n; 32])
+    }
+
+    #[test]
+    fn a_record_is_asked_of_one_peer_at_a_time() {
+        let mut wanted = Wanted::default();
+        wanted.want(id(1), A);
+        wanted.want(id(1), B);
+        assert_eq!(wanted.ask(A, 1), [id(1)]);
+        assert!(wanted.ask(B, 2).is_empty());
+        wanted.end(1, true);
+        assert_eq!(wanted.ask(B, 3), [id(1)]);
+        assert!(wanted.came(3, &id(1)));
+        assert!(!wanted.came(3, &id(1)), "nothing comes twice");
+        wanted.resolve(&id(1));
+        assert_eq!(wanted.len(), 0);
+        assert!(wanted.askable().is_empty());
+    }
+
+    #[test]
+    fn what_a_lost_peer_was_asked_goes_to_the_others() {
+        let mut wanted = Wanted::default();
+        wanted.want(id(1), A);
+        wanted.want(id(1), B);
+        wanted.want(id(2), A);
+        assert_eq!(wanted.ask(A, 1).len(), 2);
+        wanted.disconnected(&A);
+        assert_eq!(wanted.ask(B, 2), [id(1)]);
+        assert_eq!(wanted.len(), 1, "nobody left has the second");
+    }
+
+    #[test]
+    fn a_record_pushed_while_asked_for_is_not_asked_again() {
+        let mut wanted = Wanted::default();
+        wanted.want(id(1), A);
+        wanted.ask(A, 1);
+        wanted.pushed(&id(1));
+        wanted.end(1, false);
+        assert!(wanted.askable().is_empty());
+        wanted.retry(&id(1));
+        assert_eq!(wanted.askable(), [A]);
+    }
+}

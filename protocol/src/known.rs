@@ -1,0 +1,456 @@
+//! Which record ids a node knows in a bank, kept as an id-prefix Merkle tree.
+//!
+//! The tree's shape follows from the set alone: up to [`LEAF_IDS`] ids below a prefix are a leaf, more are sixteen children
+//! by the next half byte. So equal sets have equal hashes whatever the order of arrival, and two peers can find what differs
+//! by walking down where hashes differ. Hashes are computed when asked for and kept until an insert below them.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{canonical::DecodeError, record::RecordId};
+
+/// Most ids in a leaf. Small enough that listing a leaf costs little more than the hashes of sixteen children would.
+pub const LEAF_IDS: usize = 16;
+const FANOUT: usize = 16;
+/// Half bytes in an id.
+const MAX_DEPTH: u8 = 64;
+
+/// A 256-bit root over a set of ids. Equal sets have equal roots.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Root(pub [u8; 32]);
+
+impl std::fmt::Display for Root {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&data_encoding::HEXLOWER.encode(&self.0))
+    }
+}
+
+impl std::fmt::Debug for Root {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Root({}…)", data_encoding::HEXLOWER.encode(&self.0[..6]))
+    }
+}
+
+/// The first `nibbles` half bytes of an id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Prefix {
+    nibbles: u8,
+    bytes: Vec<u8>,
+}
+
+impl Prefix {
+    /// The prefix of every id.
+    pub fn root() -> Self {
+        Self { nibbles: 0, bytes: Vec::new() }
+    }
+
+    /// This prefix and one half byte more, or `None` at full depth.
+    pub fn child(&self, nibble: u8) -> Option<Self> {
+        if self.nibbles >= MAX_DEPTH {
+            return None;
+        }
+        let mut bytes = self.bytes.clone();
+        if self.nibbles.is_multiple_of(2) {
+            bytes.push(nibble << 4);
+        } else if let Some(last) = bytes.last_mut() {
+            *last |= nibble & 0x0f;
+        }
+        Some(Self { nibbles: self.nibbles + 1, bytes })
+    }
+
+    /// How many half bytes.
+    pub fn depth(&self) -> u8 {
+        self.nibbles
+    }
+
+    fn nibble(&self, at: u8) -> usize {
+        nibble_of(&self.bytes, at)
+    }
+
+    /// Whether `id` begins with this prefix.
+    pub fn matches(&self, id: &RecordId) -> bool {
+        (0..self.nibbles).all(|at| nibble_of(&id.0, at) == self.nibble(at))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), DecodeError> {
+        let padded = self.nibbles % 2 == 1 && self.bytes.last().is_some_and(|b| b & 0x0f != 0);
+        if self.nibbles > MAX_DEPTH || self.bytes.len() != usize::from(self.nibbles.div_ceil(2)) || padded {
+            return Err(DecodeError::Invalid("not a prefix of an id".into()));
+        }
+        Ok(())
+    }
+}
+
+fn nibble_of(bytes: &[u8], at: u8) -> usize {
+    let byte = bytes[usize::from(at / 2)];
+    usize::from(if at.is_multiple_of(2) { byte >> 4 } else { byte & 0x0f })
+}
+
+/// The hash of the ids below a prefix, cut to 128 bits for the wire: the final answer of a reconcile is the exchange of the
+/// ids themselves, and roots are compared in full.
+pub type NodeHash = [u8; 16];
+
+/// A set of ids as a tree of hashes.
+#[derive(Debug, Clone, Default)]
+pub struct IdTree {
+    top: TreeNode,
+}
+
+#[derive(Debug, Clone)]
+struct TreeNode {
+    count: usize,
+    hash: Option<[u8; 32]>,
+    below: Below,
+}
+
+#[derive(Debug, Clone)]
+enum Below {
+    /// Sorted.
+    Leaf(Vec<RecordId>),
+    Branch(Box<[TreeNode; FANOUT]>),
+}
+
+impl Default for TreeNode {
+    fn default() -> Self {
+        Self { count: 0, hash: None, below: Below::Leaf(Vec::new()) }
+    }
+}
+
+impl TreeNode {
+    fn insert(&mut self, id: RecordId, depth: u8) -> bool {
+        let added = match &mut self.below {
+            Below::Branch(children) => children[nibble_of(&id.0, depth)].insert(id, depth + 1),
+            Below::Leaf(ids) => match ids.binary_search(&id) {
+                Ok(_) => false,
+                Err(at) => {
+                    ids.insert(at, id);
+                    true
+                }
+            },
+        };
+        if !added {
+            return false;
+        }
+        self.count += 1;
+        self.hash = None;
+        if let Below::Leaf(ids) = &mut self.below
+            && ids.len() > LEAF_IDS
+        {
+            let ids = std::mem::take(ids);
+            let mut children: Box<[TreeNode; FANOUT]> = Box::default();
+            for id in ids {
+                children[nibble_of(&id.0, depth)].insert(id, depth + 1);
+            }
+            self.below = Below::Branch(children);
+        }
+        true
+    }
+
+    fn hash(&mut self) -> [u8; 32] {
+        if let Some(hash) = self.hash {
+            return hash;
+        }
+        let hash = match &mut self.below {
+            Below::Leaf(ids) => leaf_hash(ids.iter()),
+            Below::Branch(children) => {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update(&[1]);
+                for child in children.iter_mut() {
+                    hasher.update(&child.hash());
+                }
+                *hasher.finalize().as_bytes()
+            }
+        };
+        self.hash = Some(hash);
+        hash
+    }
+
+    fn collect(&self, out: &mut Vec<RecordId>) {
+        match &self.below {
+            Below::Leaf(ids) => out.extend_from_slice(ids),
+            Below::Branch(children) => children.iter().for_each(|c| c.collect(out)),
+        }
+    }
+}
+
+fn leaf_hash<'a>(ids: impl Iterator<Item = &'a RecordId>) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&[0]);
+    for id in ids {
+        hasher.update(&id.0);
+    }
+    *hasher.finalize().as_bytes()
+}
+
+/// What lies below a prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subtree {
+    /// So few ids that they are listed.
+    Ids(Vec<RecordId>),
+    /// Hashes of the sixteen prefixes one half byte longer.
+    Children(Box<[NodeHash; FANOUT]>),
+}
+
+impl IdTree {
+    /// Adds an id; false if it was there.
+    pub fn insert(&mut self, id: RecordId) -> bool {
+        self.top.insert(id, 0)
+    }
+
+    /// How many ids.
+    pub fn len(&self) -> usize {
+        self.top.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether `id` is there.
+    pub fn contains(&self, id: &RecordId) -> bool {
+        let (mut node, mut depth) = (&self.top, 0);
+        loop {
+            match &node.below {
+                Below::Leaf(ids) => return ids.binary_search(id).is_ok(),
+                Below::Branch(children) => {
+                    node = &children[nibble_of(&id.0, depth)];
+                    depth += 1;
+                }
+            }
+        }
+    }
+
+    /// The root over all ids.
+    pub fn root(&mut self) -> Root {
+        let mut hasher = blake3::Hasher::new_derive_key("folklore 2026 known root v1");
+        hasher.update(&(self.top.count as u64).to_le_bytes()).update(&self.top.hash());
+        Root(*hasher.finalize().as_bytes())
+    }
+
+    /// The hash of the ids below `prefix`.
+    pub fn hash(&mut self, prefix: &Prefix) -> NodeHash {
+        let full = match self.descend(prefix) {
+            Ok(node) => node.hash(),
+            Err(ids) => leaf_hash(ids.iter().filter(|id| prefix.matches(id))),
+        };
+        cut(&full)
+    }
+
+    /// What lies below `prefix`: ids if there are at most [`LEAF_IDS`], else child hashes.
+    pub fn subtree(&mut self, prefix: &Prefix) -> Subtree {
+        match self.descend(prefix) {
+            Err(ids) => Subtree::Ids(ids.iter().filter(|id| prefix.matches(id)).copied().collect()),
+            Ok(node) => match &mut node.below {
+                Below::Leaf(ids) => Subtree::Ids(ids.clone()),
+                Below::Branch(children) => {
+                    Subtree::Children(Box::new(std::array::from_fn(|n| cut(&children[n].hash()))))
+                }
+            },
+        }
+    }
+
+    /// Every id below `prefix`, ascending.
+    pub fn ids(&mut self, prefix: &Prefix) -> Vec<RecordId> {
+        match self.descend(prefix) {
+            Err(ids) => ids.iter().filter(|id| prefix.matches(id)).copied().collect(),
+            Ok(node) => {
+                let mut out = Vec::with_capacity(node.count);
+                node.collect(&mut out);
+                out
+            }
+        }
+    }
+
+    /// The node at `prefix`, or the ids of the leaf that lies above it.
+    fn descend(&mut self, prefix: &Prefix) -> Result<&mut TreeNode, &[RecordId]> {
+        let (mut node, mut depth) = (&mut self.top, 0);
+        while depth < prefix.nibbles {
+            match &mut node.below {
+                Below::Leaf(ids) => return Err(ids),
+                Below::Branch(children) => node = &mut children[prefix.nibble(depth)],
+            }
+            depth += 1;
+        }
+        Ok(node)
+    }
+}
+
+fn cut(hash: &[u8; 32]) -> NodeHash {
+    std::array::from_fn(|n| hash[n])
+}
+
+impl FromIterator<RecordId> for IdTree {
+    fn from_iter<I: IntoIterator<Item = RecordId>>(ids: I) -> Self {
+        let mut tree = Self::default();
+        for id in ids {
+            tree.insert(id);
+        }
+        tree
+    }
+}
+
+/// Ids this node refused under the policy it knew: they keep reconcile quiet, and are dropped when the policy changes.
+/// Bounded, since strangers make them: beyond this the oldest half is dropped and may be offered again.
+const MAX_DECLINED: usize = 100_000;
+
+/// The ids a node knows in one bank.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    held: IdTree,
+    declined: BTreeSet<RecordId>,
+    /// Held and declined together; absent while nothing is declined, when it would equal `held`.
+    all: Option<IdTree>,
+}
+
+impl Known {
+    /// A bank that holds `ids`.
+    pub fn holding(ids: impl IntoIterator<Item = RecordId>) -> Self {
+        Self { held: ids.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Notes a record as held; false if it was already.
+    pub fn hold(&mut self, id: RecordId) -> bool {
+        self.declined.remove(&id);
+        if let Some(all) = &mut self.all {
+            all.insert(id);
+        }
+        self.held.insert(id)
+    }
+
+    /// Notes a record as refused under the policy now in force.
+    pub fn decline(&mut self, id: RecordId) {
+        if self.held.contains(&id) || !self.declined.insert(id) {
+            return;
+        }
+        if self.declined.len() > MAX_DECLINED {
+            self.declined = self.declined.iter().skip(MAX_DECLINED / 2).copied().collect();
+            self.all = None;
+        }
+        match &mut self.all {
+            Some(all) => {
+                all.insert(id);
+            }
+            None => {
+                let mut all = self.held.clone();
+                self.declined.iter().for_each(|id| {
+                    all.insert(*id);
+                });
+                self.all = Some(all);
+            }
+        }
+    }
+
+    /// Drops every refusal: the policy changed, so what was refused is judged again.
+    pub fn forget_declined(&mut self) {
+        self.declined.clear();
+        self.all = None;
+    }
+
+    /// Whether `id` is held or declined.
+    pub fn contains(&self, id: &RecordId) -> bool {
+        self.held.contains(id) || self.declined.contains(id)
+    }
+
+    /// Whether `id` is held.
+    pub fn holds(&self, id: &RecordId) -> bool {
+        self.held.contains(id)
+    }
+
+    /// Records held.
+    pub fn held_len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The root over what is held.
+    pub fn held_root(&mut self) -> Root {
+        self.held.root()
+    }
+
+    /// The root over all that is known, which reconcile compares.
+    pub fn known_root(&mut self) -> Root {
+        self.tree().root()
+    }
+
+    /// The tree that reconcile walks.
+    pub fn tree(&mut self) -> &mut IdTree {
+        self.all.as_mut().unwrap_or(&mut self.held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn id(n: u32) -> RecordId {
+        RecordId(*blake3::hash(&n.to_le_bytes()).as_bytes())
+    }
+
+    proptest! {
+        #[test]
+        fn equal_sets_have_equal_roots_whatever_the_order(mut ns in proptest::collection::vec(0u32..500, 0..300), seed in any::<u64>()) {
+            let a: IdTree = ns.iter().map(|n| id(*n)).collect();
+            let len = ns.len().max(1);
+            ns.rotate_left((seed as usize) % len);
+            ns.reverse();
+            let mut b = IdTree::default();
+            for n in &ns {
+                b.insert(id(*n));
+                b.root(); // hashes kept between inserts must not go stale
+            }
+            prop_assert_eq!(a.clone().root(), b.root());
+            let set: BTreeSet<RecordId> = ns.iter().map(|n| id(*n)).collect();
+            prop_assert_eq!(a.len(), set.len());
+            prop_assert_eq!(a.clone().ids(&Prefix::root()), set.into_iter().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn the_hash_below_a_prefix_is_that_of_the_same_ids_alone(n in 0u32..400, nibbles in proptest::collection::vec(0u8..16, 0..4)) {
+            let mut tree: IdTree = (0..n).map(id).collect();
+            let mut prefix = Prefix::root();
+            for nibble in nibbles {
+                prefix = prefix.child(nibble).unwrap();
+            }
+            prop_assert!(prefix.check().is_ok());
+            let mut alone: IdTree = (0..n).map(id).filter(|id| prefix.matches(id)).collect();
+            prop_assert_eq!(tree.hash(&prefix), alone.hash(&prefix));
+            prop_assert_eq!(tree.ids(&prefix), alone.ids(&prefix));
+        }
+    }
+
+    #[test]
+    fn ids_that_share_all_but_the_last_half_byte_are_told_apart() {
+        let mut tree = IdTree::default();
+        for n in 0..32u8 {
+            let mut bytes = [0xab; 32];
+            bytes[31] = n;
+            tree.insert(RecordId(bytes));
+        }
+        assert_eq!(tree.len(), 32);
+        let mut prefix = Prefix::root();
+        while let Some(next) = prefix.child(if prefix.depth().is_multiple_of(2) { 0xa } else { 0xb }) {
+            prefix = next;
+        }
+        assert!(prefix.child(0).is_none());
+        assert_eq!(tree.ids(&prefix), []);
+    }
+
+    #[test]
+    fn a_declined_record_is_known_but_not_held_until_the_policy_changes() {
+        let mut known = Known::holding([id(1)]);
+        let held = known.held_root();
+        assert_eq!(known.known_root(), held);
+        known.decline(id(2));
+        assert!(known.contains(&id(2)) && !known.holds(&id(2)));
+        assert_eq!(known.held_root(), held);
+        assert_ne!(known.known_root(), held);
+        known.hold(id(2));
+        assert_eq!(known.known_root(), known.held_root());
+        known.decline(id(3));
+        known.forget_declined();
+        assert!(!known.contains(&id(3)));
+        assert_eq!(known.known_root(), known.held_root());
+    }
+}

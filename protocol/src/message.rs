@@ -1,0 +1,369 @@
+//! Every message that nodes exchange, in one enum, with its limits.
+//!
+//! A message is one frame: canonical bytes of [`Message`], at most [`MAX_MESSAGE_BYTES`]. Lists in messages are bounded by
+//! named constants and checked on decoding, so that nothing a stranger sends makes this node allocate or answer more.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    bank::BankId,
+    canonical::{self, DecodeError, Lines},
+    identity::AuthorId,
+    known::{NodeHash, Prefix, Root},
+    lesson::MAX_BODY_BYTES,
+    record::{MAX_RECORD_BYTES, RecordId},
+};
+
+/// Version of what nodes say; a peer that greets with another is told so and let go.
+pub const PROTOCOL_VERSION: u32 = 1;
+/// Longest message, bytes. Two of them fit the 128 KiB that a relay gives a circuit by default.
+pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
+/// Bytes of records and bodies in one message: the largest record with its body fits, with room for the envelope.
+pub const ITEMS_BUDGET_BYTES: usize = 48 * 1024;
+/// Most banks in a greeting.
+pub const MAX_GREETED_BANKS: usize = 256;
+/// Most prefixes asked about at once. Answers may be sixteen ids each: 64 × 16 × 32 bytes stay inside a message.
+pub const MAX_PROBES: usize = 64;
+/// Most record ids in one message.
+pub const MAX_IDS: usize = 1024;
+/// Most records asked for at once.
+pub const MAX_FETCH: usize = 128;
+/// Longest query, bytes.
+pub const MAX_QUERY_BYTES: usize = 4096;
+/// Most hits asked of a peer, and most it answers with.
+pub const MAX_ASKED_HITS: u32 = 16;
+const MAX_REFUSAL_BYTES: usize = 256;
+
+/// A bank as it is named to a peer that may not know it: only one who knows the bank id can make or recognise the tag, and
+/// it fits no other pair of nodes, so a greeting tells a stranger nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct BankTag(pub [u8; 16]);
+
+impl BankTag {
+    /// The tag that `from` shows to `to` for `bank`.
+    pub fn new(bank: &BankId, from: &AuthorId, to: &AuthorId) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("folklore 2026 bank greeting v1");
+        hasher.update(&bank.0).update(&from.0).update(&to.0);
+        let hash = hasher.finalize();
+        Self(std::array::from_fn(|n| hash.as_bytes()[n]))
+    }
+}
+
+/// A bank in a greeting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GreetedBank {
+    /// Which bank, to those who know it.
+    pub tag: BankTag,
+    /// The sender's known root: a peer whose root is equal has nothing to reconcile.
+    pub root: Root,
+    /// Records the sender holds.
+    pub records: u64,
+}
+
+/// A record on its way, with the body it names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    /// The record's bytes.
+    pub record: Vec<u8>,
+    /// The lesson's canonical bytes; `None` where the claim names none, or the sender has it no more.
+    pub body: Option<Vec<u8>>,
+}
+
+impl Item {
+    /// Bytes it takes.
+    pub fn len(&self) -> usize {
+        self.record.len() + self.body.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Whether there are no bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A question about a part of the tree of ids: "here is my hash below this prefix; what is yours?"
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Which part.
+    pub prefix: Prefix,
+    /// The asker's hash of it.
+    pub hash: NodeHash,
+}
+
+/// The answer to one probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProbeAnswer {
+    /// The hashes are equal.
+    Same,
+    /// Few ids: here they are, ascending.
+    Ids(Vec<RecordId>),
+    /// The hashes of the sixteen prefixes one half byte longer.
+    Children(Box<[NodeHash; 16]>),
+}
+
+/// Why a peer was refused something. The order of the variants is part of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RefusalCode {
+    /// It speaks another version.
+    Version,
+    /// It may not read the bank, or has not shown that it knows it.
+    Bank,
+    /// It sent what is not a message.
+    Malformed,
+    /// It asks more than is answered at a time.
+    Busy,
+}
+
+/// What nodes say. The order of the variants is part of the format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// The first message each way, and again whenever the set of banks changes.
+    Hello {
+        /// [`PROTOCOL_VERSION`] of the sender.
+        version: u32,
+        /// The sender's banks.
+        banks: Vec<GreetedBank>,
+    },
+    /// Something is refused.
+    Refusal {
+        /// Why.
+        code: RefusalCode,
+        /// In words.
+        detail: String,
+    },
+    /// Announce: a whole fresh record, along the spanning tree.
+    Push {
+        /// The bank.
+        bank: BankId,
+        /// Nodes it has passed, the author's being 0.
+        hops: u32,
+        /// The record.
+        item: Item,
+    },
+    /// Announce: ids of fresh records, to the other neighbours.
+    Have {
+        /// The bank.
+        bank: BankId,
+        /// The ids.
+        ids: Vec<RecordId>,
+    },
+    /// Announce: "push me whole records from now on": a gap showed that the tree is broken here.
+    Graft {
+        /// The bank.
+        bank: BankId,
+    },
+    /// Announce: "send me only ids from now on": another neighbour was first.
+    Prune {
+        /// The bank.
+        bank: BankId,
+    },
+    /// Reconcile: compare parts of the tree of ids.
+    Probe {
+        /// The bank.
+        bank: BankId,
+        /// The asker's number for the session.
+        session: u64,
+        /// At most [`MAX_PROBES`].
+        probes: Vec<Probe>,
+    },
+    /// Reconcile: the answers, in the order of the probes.
+    Probed {
+        /// The bank.
+        bank: BankId,
+        /// As asked.
+        session: u64,
+        /// One for each probe.
+        answers: Vec<ProbeAnswer>,
+    },
+    /// Reconcile: ids that the asker has found the other side lacks.
+    Offer {
+        /// The bank.
+        bank: BankId,
+        /// As asked.
+        session: u64,
+        /// At most [`MAX_IDS`].
+        ids: Vec<RecordId>,
+        /// The session's last: with these the other side knows all it lacked.
+        last: bool,
+    },
+    /// Asks for records.
+    Fetch {
+        /// The bank.
+        bank: BankId,
+        /// The asker's number for the request.
+        request: u64,
+        /// At most [`MAX_FETCH`].
+        ids: Vec<RecordId>,
+    },
+    /// Answers [`Message::Fetch`]: as many as fit [`ITEMS_BUDGET_BYTES`], in the order asked.
+    Records {
+        /// The bank.
+        bank: BankId,
+        /// As asked.
+        request: u64,
+        /// The records.
+        items: Vec<Item>,
+        /// Ids asked for that the sender does not hold.
+        absent: Vec<RecordId>,
+    },
+    /// Ask: a similarity query.
+    Ask {
+        /// The bank.
+        bank: BankId,
+        /// The asker's number for the query.
+        request: u64,
+        /// The task, as text: vectors never travel.
+        query: String,
+        /// How many hits at most.
+        hits: u32,
+    },
+    /// Answers [`Message::Ask`] with records for the asker to verify and score itself.
+    Answer {
+        /// The bank.
+        bank: BankId,
+        /// As asked.
+        request: u64,
+        /// Records that teach the lessons found, with bodies.
+        items: Vec<Item>,
+        /// Records the sender holds, so that the asker sees how much was looked through.
+        records: u64,
+    },
+}
+
+impl Message {
+    /// The bytes of a frame.
+    pub fn encode(&self) -> Vec<u8> {
+        canonical::encode(self)
+    }
+
+    /// Reads a frame, checking every limit.
+    pub fn decode(frame: &[u8]) -> Result<Self, DecodeError> {
+        let message: Self = canonical::decode::<Self, MAX_MESSAGE_BYTES>(frame)?;
+        message.check()?;
+        Ok(message)
+    }
+
+    /// The bank a message is about, if it is about one.
+    pub fn bank(&self) -> Option<BankId> {
+        match self {
+            Self::Hello { .. } | Self::Refusal { .. } => None,
+            Self::Push { bank, .. }
+            | Self::Have { bank, .. }
+            | Self::Graft { bank }
+            | Self::Prune { bank }
+            | Self::Probe { bank, .. }
+            | Self::Probed { bank, .. }
+            | Self::Offer { bank, .. }
+            | Self::Fetch { bank, .. }
+            | Self::Records { bank, .. }
+            | Self::Ask { bank, .. }
+            | Self::Answer { bank, .. } => Some(*bank),
+        }
+    }
+
+    fn check(&self) -> Result<(), DecodeError> {
+        match self {
+            Self::Hello { banks, .. } => at_most("banks", banks.len(), MAX_GREETED_BANKS),
+            Self::Refusal { detail, .. } => canonical::check_text("detail", detail, MAX_REFUSAL_BYTES, Lines::One),
+            Self::Push { item, .. } => check_items(std::slice::from_ref(item)),
+            Self::Have { ids, .. } | Self::Offer { ids, .. } => at_most("ids", ids.len(), MAX_IDS),
+            Self::Graft { .. } | Self::Prune { .. } => Ok(()),
+            Self::Probe { probes, .. } => {
+                at_most("probes", probes.len(), MAX_PROBES)?;
+                probes.iter().try_for_each(|p| p.prefix.check())
+            }
+            Self::Probed { answers, .. } => {
+                at_most("answers", answers.len(), MAX_PROBES)?;
+                answers.iter().try_for_each(|answer| match answer {
+                    ProbeAnswer::Ids(ids) => canonical::check_set("ids", ids, crate::known::LEAF_IDS),
+                    ProbeAnswer::Same | ProbeAnswer::Children(_) => Ok(()),
+                })
+            }
+            Self::Fetch { ids, .. } => at_most("ids", ids.len(), MAX_FETCH),
+            Self::Records { items, absent, .. } => {
+                at_most("absent", absent.len(), MAX_FETCH)?;
+                check_items(items)
+            }
+            Self::Ask { query, hits, .. } => {
+                at_most("hits", *hits as usize, MAX_ASKED_HITS as usize)?;
+                canonical::check_text("query", query, MAX_QUERY_BYTES, Lines::Many)
+            }
+            Self::Answer { items, .. } => check_items(items),
+        }
+    }
+}
+
+fn at_most(what: &str, len: usize, limit: usize) -> Result<(), DecodeError> {
+    if len > limit {
+        return Err(DecodeError::Invalid(format!("{len} {what} in a message, the limit is {limit}")));
+    }
+    Ok(())
+}
+
+fn check_items(items: &[Item]) -> Result<(), DecodeError> {
+    at_most("records", items.len(), MAX_FETCH)?;
+    items.iter().try_for_each(|item| {
+        at_most("bytes of a record", item.record.len(), MAX_RECORD_BYTES)?;
+        at_most("bytes of a body", item.body.as_ref().map_or(0, Vec::len), MAX_BODY_BYTES)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_tag_fits_one_bank_and_one_direction_between_two_nodes() {
+        let (bank, a, b) = (BankId([1; 32]), AuthorId([2; 32]), AuthorId([3; 32]));
+        let tag = BankTag::new(&bank, &a, &b);
+        assert_ne!(tag, BankTag::new(&bank, &b, &a));
+        assert_ne!(tag, BankTag::new(&BankId([9; 32]), &a, &b));
+        assert_eq!(tag, BankTag::new(&bank, &a, &b));
+    }
+
+    #[test]
+    fn the_largest_answers_fit_a_message() {
+        let ids = |n: usize| {
+            (0..n)
+                .map(|n| RecordId(std::array::from_fn(|at| if at < 2 { (n >> (8 * at)) as u8 } else { 255 })))
+                .collect::<Vec<_>>()
+        };
+        let bank = BankId([1; 32]);
+        let mut leaf = ids(crate::known::LEAF_IDS);
+        leaf.sort();
+        let largest = [
+            Message::Probed { bank, session: u64::MAX, answers: vec![ProbeAnswer::Ids(leaf); MAX_PROBES] },
+            Message::Offer { bank, session: u64::MAX, ids: ids(MAX_IDS), last: true },
+            Message::Records {
+                bank,
+                request: u64::MAX,
+                items: vec![Item { record: vec![0; MAX_RECORD_BYTES], body: Some(vec![0; MAX_BODY_BYTES]) }],
+                absent: ids(MAX_FETCH),
+            },
+        ];
+        for message in largest {
+            let frame = message.encode();
+            assert!(frame.len() <= MAX_MESSAGE_BYTES, "{} bytes", frame.len());
+            assert_eq!(Message::decode(&frame), Ok(message));
+        }
+    }
+
+    #[test]
+    fn a_list_over_its_limit_is_refused() {
+        let many = Message::Fetch { bank: BankId([1; 32]), request: 1, ids: vec![RecordId([0; 32]); MAX_FETCH + 1] };
+        assert!(Message::decode(&many.encode()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_frames_never_panic_and_what_reads_is_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            if let Some(first) = bytes.first_mut() {
+                *first = 1;
+            }
+            if let Ok(message) = Message::decode(&bytes) {
+                prop_assert_eq!(message.encode(), bytes);
+            }
+        }
+    }
+}

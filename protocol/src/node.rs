@@ -1,0 +1,846 @@
+//! The node: one deterministic state machine that owns banks' known ids, peers, announce, reconcile, fetch and ask.
+//!
+//! It does no I/O and does not wait. Events and the time go in through [`Node::handle`]; effects come out of
+//! [`Node::next_effect`]; [`Node::next_deadline`] says when to come back with [`Event::Tick`]. Storage is asynchronous to it:
+//! [`Effect::Admit`], [`Effect::Load`] and [`Effect::Search`] carry a ticket and are answered by the event that carries the
+//! same one. What it needs at once, which ids are known, it keeps in memory.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+
+use crate::{
+    ask::Asks,
+    bank::BankId,
+    config::{Config, MAX_ADMITTING, MAX_STRIKES, SERVED_PER_PEER},
+    fetch::Wanted,
+    identity::AuthorId,
+    known::{Known, Root},
+    lesson::LessonId,
+    message::{BankTag, GreetedBank, Item, MAX_GREETED_BANKS, Message, PROTOCOL_VERSION, RefusalCode},
+    peers::{DialTarget, Peers, jittered},
+    reconcile::{Responding, Session},
+    record::{Record, RecordId, UnverifiedRecord},
+    time::Time,
+};
+
+/// Links an effect to the event that answers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// A record from elsewhere, on its way to storage, which checks its signature, its body and the policy.
+#[derive(Debug, Clone)]
+pub struct Incoming {
+    /// The record; its signature is not checked yet.
+    pub record: UnverifiedRecord,
+    /// The body it names, if it came along: hash checked, form not yet.
+    pub body: Option<Vec<u8>>,
+}
+
+/// What storage did with one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It is new, and durable.
+    Stored,
+    /// It was there.
+    Known,
+    /// The policy now known refuses it.
+    Declined,
+    /// Its signature or its body is wrong.
+    Invalid,
+    /// Storage could not take it now; offer it again.
+    Failed,
+}
+
+/// One peer's answer to a query of this node's.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Who answered.
+    pub peer: AuthorId,
+    /// Records with bodies; nothing in them is verified yet.
+    pub items: Vec<Item>,
+    /// Records the peer says it looked through.
+    pub records: u64,
+}
+
+/// What goes in.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A deadline has come.
+    Tick,
+    /// A bank is here, holding these records.
+    BankOpened {
+        /// Which.
+        bank: BankId,
+        /// Ids held.
+        held: Vec<RecordId>,
+    },
+    /// The policy in force changed: what was declined is judged again.
+    PolicyChanged {
+        /// Of which bank.
+        bank: BankId,
+    },
+    /// Somebody says where a peer is.
+    AddressLearned {
+        /// Who, where known.
+        peer: Option<AuthorId>,
+        /// Where.
+        address: String,
+        /// Dial it for ever (a person, a ticket, the address book said so).
+        keep: bool,
+    },
+    /// A connection stands. One per peer until [`Event::Disconnected`].
+    Connected {
+        /// With whom.
+        peer: AuthorId,
+        /// The address this node dialled, if it was the one to dial.
+        dialled: Option<String>,
+    },
+    /// No connection to the peer is left.
+    Disconnected {
+        /// Which.
+        peer: AuthorId,
+    },
+    /// A dial came to nothing.
+    DialFailed {
+        /// Which.
+        target: DialTarget,
+        /// The address is this node's own: it is not tried again.
+        own: bool,
+    },
+    /// A message came.
+    Received {
+        /// From whom.
+        peer: AuthorId,
+        /// What.
+        message: Message,
+    },
+    /// Bytes came that are no message.
+    Malformed {
+        /// From whom.
+        peer: AuthorId,
+    },
+    /// This node itself wrote records; they are durable.
+    Published {
+        /// In which bank.
+        bank: BankId,
+        /// The records, with the bodies they name.
+        items: Vec<(Record, Option<Arc<[u8]>>)>,
+    },
+    /// Answers [`Effect::Admit`], in the order of its items.
+    Admitted {
+        /// As given.
+        ticket: Ticket,
+        /// One for each item.
+        results: Vec<Admission>,
+    },
+    /// Answers [`Effect::Load`].
+    Loaded {
+        /// As given.
+        ticket: Ticket,
+        /// What is held, in the order asked, as much as fits the budget.
+        items: Vec<Item>,
+        /// Ids that are not held.
+        absent: Vec<RecordId>,
+    },
+    /// Answers [`Effect::Search`].
+    Found {
+        /// As given.
+        ticket: Ticket,
+        /// Records that teach the lessons found, best first, with bodies.
+        items: Vec<Item>,
+    },
+    /// An agent here asks the connected peers.
+    Ask {
+        /// Comes back in [`Effect::Answered`].
+        ask: u64,
+        /// In which bank.
+        bank: BankId,
+        /// The task.
+        query: String,
+        /// How many hits of each peer.
+        hits: u32,
+        /// Answer by then with what there is.
+        deadline: Time,
+    },
+    /// Reconcile now with this peer, or with all.
+    Sync {
+        /// Whom.
+        peer: Option<AuthorId>,
+    },
+}
+
+/// What comes out.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// Send a message. If it cannot be queued it may be dropped: every request has a timeout.
+    Send {
+        /// To whom.
+        peer: AuthorId,
+        /// What.
+        message: Message,
+    },
+    /// Connect; answered by [`Event::Connected`] or [`Event::DialFailed`].
+    Dial {
+        /// To whom.
+        target: DialTarget,
+        /// Where, best first.
+        addresses: Vec<String>,
+    },
+    /// Close every connection with a peer.
+    Disconnect {
+        /// Which.
+        peer: AuthorId,
+        /// Why, for the log.
+        reason: &'static str,
+    },
+    /// Check and store records, durably.
+    Admit {
+        /// For [`Event::Admitted`].
+        ticket: Ticket,
+        /// In which bank.
+        bank: BankId,
+        /// The records.
+        items: Vec<Incoming>,
+    },
+    /// Read records with their bodies.
+    Load {
+        /// For [`Event::Loaded`].
+        ticket: Ticket,
+        /// Of which bank.
+        bank: BankId,
+        /// Which.
+        ids: Vec<RecordId>,
+        /// Stop before the items pass this many bytes, but give at least one.
+        budget_bytes: usize,
+    },
+    /// Search the own bank for a peer.
+    Search {
+        /// For [`Event::Found`].
+        ticket: Ticket,
+        /// Which bank.
+        bank: BankId,
+        /// The task.
+        query: String,
+        /// How many hits.
+        hits: u32,
+    },
+    /// A query of this node's own has ended.
+    Answered {
+        /// As given.
+        ask: u64,
+        /// Who answered, and what.
+        answers: Vec<Answer>,
+        /// Who was asked and did not answer.
+        silent: Vec<AuthorId>,
+    },
+}
+
+/// What a ticket waits for.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    Admit { bank: BankId, from: AuthorId, items: Vec<(RecordId, PushedAs)> },
+    Serve { peer: AuthorId, bank: BankId, request: Option<u64> },
+    Search { peer: AuthorId, bank: BankId, request: u64 },
+}
+
+/// How a record came, and so how it is passed on.
+#[derive(Debug)]
+pub(crate) enum PushedAs {
+    Fetched,
+    Pushed { item: Item, hops: u32 },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    Greeting { peer: AuthorId, connection: u64 },
+    Reconcile { bank: BankId, peer: AuthorId, connection: u64 },
+    Fallback { bank: BankId, peer: AuthorId, connection: u64, since: Time },
+    Session { bank: BankId, peer: AuthorId, session: u64, step: u64 },
+    Request { bank: BankId, request: u64 },
+    Graft { bank: BankId, peer: AuthorId },
+    Ask { number: u64 },
+    Retry { bank: BankId, id: RecordId },
+}
+
+/// One bank as the protocol sees it.
+#[derive(Debug, Default)]
+pub(crate) struct BankState {
+    pub known: Known,
+    /// Neighbours that get ids only; all others get whole records.
+    pub lazy: BTreeSet<AuthorId>,
+    /// With storage now.
+    pub admitting: BTreeSet<RecordId>,
+    pub wanted: Wanted,
+    /// Ids announced and held back for a while, by who has them.
+    pub grafts: BTreeMap<AuthorId, BTreeSet<RecordId>>,
+    pub sessions: BTreeMap<AuthorId, Session>,
+    pub responding: BTreeMap<AuthorId, Responding>,
+}
+
+impl BankState {
+    pub(crate) fn is_new(&self, id: &RecordId) -> bool {
+        !self.known.contains(id) && !self.admitting.contains(id)
+    }
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) me: AuthorId,
+    pub(crate) config: Config,
+    pub(crate) rng: ChaCha8Rng,
+    pub(crate) banks: BTreeMap<BankId, BankState>,
+    pub(crate) peers: Peers,
+    pub(crate) asks: Asks,
+    pub(crate) tickets: BTreeMap<Ticket, Pending>,
+    timers: BTreeSet<(Time, u64, Timer)>,
+    out: VecDeque<Effect>,
+    numbers: u64,
+}
+
+impl Node {
+    /// A node with no banks and no peers. `seed` decides all its randomness (jitter and numbers).
+    pub fn new(me: AuthorId, config: Config, seed: [u8; 32]) -> Self {
+        let mut rng = ChaCha8Rng::from_seed(seed);
+        // Numbers of requests start anywhere, so that an answer to an earlier life of this node fits none of this one's.
+        let numbers = rng.next_u64() >> 16;
+        Self {
+            me,
+            config,
+            rng,
+            banks: BTreeMap::new(),
+            peers: Peers::default(),
+            asks: Asks::default(),
+            tickets: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            out: VecDeque::new(),
+            numbers,
+        }
+    }
+
+    /// Who this node is.
+    pub fn id(&self) -> AuthorId {
+        self.me
+    }
+
+    /// The address book and what is known of each peer.
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// Banks that are open, ascending.
+    pub fn banks(&self) -> impl Iterator<Item = BankId> + '_ {
+        self.banks.keys().copied()
+    }
+
+    /// (known root, held root) of a bank.
+    pub fn roots(&mut self, bank: &BankId) -> Option<(Root, Root)> {
+        let state = self.banks.get_mut(bank)?;
+        Some((state.known.known_root(), state.known.held_root()))
+    }
+
+    /// Records held in a bank.
+    pub fn held_len(&self, bank: &BankId) -> usize {
+        self.banks.get(bank).map_or(0, |b| b.known.held_len())
+    }
+
+    /// Records of a bank that are known to be missing here.
+    pub fn missing_len(&self, bank: &BankId) -> usize {
+        self.banks.get(bank).map_or(0, |b| b.wanted.len() + b.admitting.len())
+    }
+
+    /// Whether a record is held.
+    pub fn holds(&self, bank: &BankId, id: &RecordId) -> bool {
+        self.banks.get(bank).is_some_and(|b| b.known.holds(id))
+    }
+
+    /// Takes one event. Timers that are due by `now` are handled first. Afterwards drain [`Node::next_effect`].
+    pub fn handle(&mut self, event: Event, now: Time) {
+        self.fire_timers(now);
+        match event {
+            Event::Tick => {}
+            Event::BankOpened { bank, held } => self.open_bank(bank, held, now),
+            Event::PolicyChanged { bank } => {
+                if let Some(state) = self.banks.get_mut(&bank) {
+                    state.known.forget_declined();
+                    self.sync(None, now);
+                }
+            }
+            Event::AddressLearned { peer: Some(peer), address, keep } => {
+                if peer != self.me {
+                    self.peers.learn(peer, address, keep, now);
+                }
+            }
+            Event::AddressLearned { peer: None, address, .. } => self.peers.learn_unnamed(address, now),
+            Event::Connected { peer, dialled } => self.connected(peer, dialled, now),
+            Event::Disconnected { peer } => self.disconnected(peer, now),
+            Event::DialFailed { target: DialTarget::Address(address), own: true } => self.peers.drop_unnamed(&address),
+            Event::DialFailed { target, .. } => self.peers.dial_failed(&target, &self.config, &mut self.rng, now),
+            Event::Received { peer, message } => self.received(peer, message, now),
+            Event::Malformed { peer } => {
+                self.refuse(peer, RefusalCode::Malformed, "not a message of this version");
+                self.strike(peer, now);
+            }
+            Event::Published { bank, items } => self.published(bank, items),
+            Event::Admitted { ticket, results } => self.admitted(ticket, results, now),
+            Event::Loaded { ticket, items, absent } => self.loaded(ticket, items, absent),
+            Event::Found { ticket, items } => self.found(ticket, items),
+            Event::Ask { ask, bank, query, hits, deadline } => self.start_ask(ask, bank, query, hits, deadline),
+            Event::Sync { peer } => self.sync(peer, now),
+        }
+        for (target, addresses) in self.peers.due(now) {
+            self.out.push_back(Effect::Dial { target, addresses });
+        }
+    }
+
+    /// The next thing to do, until there is none.
+    pub fn next_effect(&mut self) -> Option<Effect> {
+        self.out.pop_front()
+    }
+
+    /// When to come back with [`Event::Tick`] at the latest.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let timer = self.timers.first().map(|(time, ..)| *time);
+        timer.into_iter().chain(self.peers.next_due()).min()
+    }
+
+    // ---- shared by the modules that hold the rest of this state machine ----
+
+    pub(crate) fn emit(&mut self, effect: Effect) {
+        self.out.push_back(effect);
+    }
+
+    pub(crate) fn send(&mut self, peer: AuthorId, message: Message) {
+        self.out.push_back(Effect::Send { peer, message });
+    }
+
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    pub(crate) fn set_timer(&mut self, at: Time, timer: Timer) {
+        let number = self.next_number();
+        self.timers.insert((at, number, timer));
+    }
+
+    pub(crate) fn refuse(&mut self, peer: AuthorId, code: RefusalCode, detail: &str) {
+        self.send(peer, Message::Refusal { code, detail: detail.to_owned() });
+    }
+
+    /// Counts a breach of the protocol; too many end the connection and bar the peer for a while.
+    pub(crate) fn strike(&mut self, peer: AuthorId, now: Time) {
+        let Some(state) = self.peers.get_mut(&peer) else { return };
+        state.strikes += 1;
+        if state.strikes >= MAX_STRIKES {
+            self.peers.strike_out(&peer, now);
+            self.emit(Effect::Disconnect { peer, reason: "it broke the protocol too often" });
+        }
+    }
+
+    /// Counts a request that got no answer; too many in a row and the connection is taken for dead.
+    pub(crate) fn timed_out(&mut self, peer: AuthorId) {
+        let Some(state) = self.peers.get_mut(&peer) else { return };
+        state.timeouts += 1;
+        if state.timeouts >= self.config.timeouts_before_disconnect {
+            state.timeouts = 0;
+            self.emit(Effect::Disconnect { peer, reason: "it is connected but does not answer" });
+        }
+    }
+
+    /// Takes a place among the loads and searches under way for `peer`; refuses it as busy when there is none.
+    pub(crate) fn may_serve(&mut self, peer: AuthorId) -> bool {
+        let Some(state) = self.peers.get_mut(&peer) else { return false };
+        if state.served >= SERVED_PER_PEER {
+            self.refuse(peer, RefusalCode::Busy, "too many requests under way; wait for answers");
+            return false;
+        }
+        state.served += 1;
+        true
+    }
+
+    pub(crate) fn served(&mut self, peer: &AuthorId) {
+        if let Some(state) = self.peers.get_mut(peer) {
+            state.served = state.served.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn issue(&mut self, pending: Pending) -> Ticket {
+        let ticket = Ticket(self.next_number());
+        self.tickets.insert(ticket, pending);
+        ticket
+    }
+
+    // ---- connections and greetings ----
+
+    fn open_bank(&mut self, bank: BankId, held: Vec<RecordId>, now: Time) {
+        self.banks.insert(bank, BankState { known: Known::holding(held), ..BankState::default() });
+        for peer in self.peers.connected() {
+            self.greet(peer);
+            if self.peers.get(&peer).is_some_and(|p| p.greeted) {
+                self.match_banks(peer, now);
+            }
+        }
+    }
+
+    fn connected(&mut self, peer: AuthorId, dialled: Option<String>, now: Time) {
+        if peer == self.me {
+            if let Some(address) = dialled {
+                self.peers.drop_unnamed(&address);
+            }
+            self.emit(Effect::Disconnect { peer, reason: "it is this node itself" });
+            return;
+        }
+        if self.peers.get(&peer).and_then(|p| p.barred_until).is_some_and(|until| now < until) {
+            self.emit(Effect::Disconnect { peer, reason: "it broke the protocol too often a while ago" });
+            return;
+        }
+        let connection = self.next_number();
+        self.peers.connected_to(peer, dialled, connection);
+        self.greet(peer);
+        self.set_timer(now + self.config.greeting_timeout_ms, Timer::Greeting { peer, connection });
+    }
+
+    fn disconnected(&mut self, peer: AuthorId, now: Time) {
+        self.peers.disconnected(&peer, &self.config, &mut self.rng, now);
+        for state in self.banks.values_mut() {
+            state.wanted.disconnected(&peer);
+            state.sessions.remove(&peer);
+            state.responding.remove(&peer);
+            state.grafts.remove(&peer);
+            state.lazy.remove(&peer);
+        }
+        self.ask_disconnected(peer);
+        let banks: Vec<BankId> = self.banks.keys().copied().collect();
+        for bank in banks {
+            self.pump(bank, now);
+        }
+    }
+
+    fn greet(&mut self, peer: AuthorId) {
+        let me = self.me;
+        let banks = self.banks.iter_mut().take(MAX_GREETED_BANKS).map(|(bank, state)| GreetedBank {
+            tag: BankTag::new(bank, &me, &peer),
+            root: state.known.known_root(),
+            records: state.known.held_len() as u64,
+        });
+        let message = Message::Hello { version: PROTOCOL_VERSION, banks: banks.collect() };
+        self.send(peer, message);
+    }
+
+    fn greeted(&mut self, peer: AuthorId, version: u32, banks: Vec<GreetedBank>, now: Time) {
+        if version != PROTOCOL_VERSION {
+            let detail = format!("this node speaks version {PROTOCOL_VERSION}, not {version}: update the older one");
+            self.refuse(peer, RefusalCode::Version, &detail);
+            self.peers.strike_out(&peer, now);
+            self.emit(Effect::Disconnect { peer, reason: "it speaks another version of the protocol" });
+            return;
+        }
+        let Some(state) = self.peers.get_mut(&peer) else { return };
+        state.greeted = true;
+        state.tags = banks.into_iter().map(|b| (b.tag, (b.root, b.records))).collect();
+        self.match_banks(peer, now);
+    }
+
+    /// Finds the banks that both sides know, and starts to reconcile those whose roots differ.
+    fn match_banks(&mut self, peer: AuthorId, now: Time) {
+        let me = self.me;
+        let Some(state) = self.peers.get_mut(&peer) else { return };
+        let connection = state.connection;
+        let mut differing = Vec::new();
+        for (bank, known) in &mut self.banks {
+            let Some((root, _)) = state.tags.get(&BankTag::new(bank, &peer, &me)) else {
+                state.banks.remove(bank);
+                continue;
+            };
+            state.banks.insert(*bank);
+            // Whoever shares a bank is worth finding again, whichever side dialled.
+            state.keep = true;
+            if *root == known.known.known_root() {
+                state.complete_as_of.insert(*bank, now);
+                state.last_sync = Some(now);
+            } else {
+                differing.push(*bank);
+            }
+            if state.compared_regularly.insert(*bank) {
+                let at = now + jittered(self.config.reconcile_every_ms, &mut self.rng);
+                let number = self.numbers + 1;
+                self.numbers = number;
+                self.timers.insert((at, number, Timer::Reconcile { bank: *bank, peer, connection }));
+            }
+        }
+        for bank in differing {
+            // One of the two opens; the other does so only if nothing came.
+            if me < peer {
+                self.start_session(bank, peer, now);
+            } else {
+                let at = now + self.config.reconcile_fallback_ms;
+                self.set_timer(at, Timer::Fallback { bank, peer, connection, since: now });
+            }
+        }
+    }
+
+    fn sync(&mut self, only: Option<AuthorId>, now: Time) {
+        self.peers.dial_soon(only.as_ref(), now);
+        let banks: Vec<BankId> = self.banks.keys().copied().collect();
+        for bank in banks {
+            for peer in self.peers.sharing(&bank) {
+                if only.is_none_or(|o| o == peer) {
+                    self.start_session(bank, peer, now);
+                }
+            }
+        }
+    }
+
+    // ---- messages ----
+
+    fn received(&mut self, peer: AuthorId, message: Message, now: Time) {
+        let Some(state) = self.peers.get_mut(&peer).filter(|p| p.connected) else { return };
+        if let Some(bank) = message.bank()
+            && !(state.banks.contains(&bank) && self.banks.contains_key(&bank))
+        {
+            // It may be that its greeting, lost or late, would have shown that it knows the bank. To one who has not shown
+            // it the answer is the same whether the bank is here or not.
+            self.refuse(peer, RefusalCode::Bank, "show first that you know the bank");
+            return;
+        }
+        // Whatever fits shows that the peer is alive.
+        state.timeouts = 0;
+        match message {
+            Message::Hello { version, banks } => self.greeted(peer, version, banks, now),
+            Message::Refusal { code: RefusalCode::Bank, .. } => self.greet(peer),
+            Message::Refusal { code: RefusalCode::Version, .. } => self.peers.strike_out(&peer, now),
+            Message::Refusal { .. } => {}
+            Message::Push { bank, hops, item } => self.receive_push(peer, bank, hops, item, now),
+            Message::Have { bank, ids } => self.receive_have(peer, bank, ids, now),
+            Message::Graft { bank } => self.receive_graft(peer, bank),
+            Message::Prune { bank } => self.receive_prune(peer, bank),
+            Message::Probe { bank, session, probes } => self.receive_probe(peer, bank, session, probes, now),
+            Message::Probed { bank, session, answers } => self.receive_probed(peer, bank, session, answers, now),
+            Message::Offer { bank, session, ids, last } => self.receive_offer(peer, bank, session, ids, last, now),
+            Message::Fetch { bank, request, ids } => {
+                if self.may_serve(peer) {
+                    let ticket = self.issue(Pending::Serve { peer, bank, request: Some(request) });
+                    let budget_bytes = crate::message::ITEMS_BUDGET_BYTES;
+                    self.emit(Effect::Load { ticket, bank, ids, budget_bytes });
+                }
+            }
+            Message::Records { bank, request, items, absent } => {
+                self.receive_records(peer, bank, request, items, absent, now);
+            }
+            Message::Ask { bank, request, query, hits } => self.receive_ask(peer, bank, request, query, hits),
+            Message::Answer { bank, request, items, records } => {
+                self.receive_answer(peer, bank, request, items, records);
+            }
+        }
+    }
+
+    fn loaded(&mut self, ticket: Ticket, items: Vec<Item>, absent: Vec<RecordId>) {
+        let Some(Pending::Serve { peer, bank, request }) = self.tickets.remove(&ticket) else { return };
+        self.served(&peer);
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.records_out += items.len() as u64;
+        }
+        match request {
+            Some(request) => self.send(peer, Message::Records { bank, request, items, absent }),
+            None => {
+                for item in items {
+                    self.send(peer, Message::Push { bank, hops: 0, item });
+                }
+            }
+        }
+    }
+
+    // ---- fetching and admission ----
+
+    /// Asks for what is missing, wherever a peer has room for another request.
+    pub(crate) fn pump(&mut self, bank: BankId, now: Time) {
+        loop {
+            let Some(state) = self.banks.get(&bank) else { return };
+            if state.admitting.len() >= MAX_ADMITTING {
+                return;
+            }
+            let Some(peer) = state.wanted.askable().into_iter().next() else { return };
+            let request = self.next_number();
+            let Some(state) = self.banks.get_mut(&bank) else { return };
+            let ids = state.wanted.ask(peer, request);
+            if ids.is_empty() {
+                return;
+            }
+            self.send(peer, Message::Fetch { bank, request, ids });
+            self.set_timer(now + self.config.request_timeout_ms, Timer::Request { bank, request });
+        }
+    }
+
+    fn receive_records(
+        &mut self,
+        peer: AuthorId,
+        bank: BankId,
+        request: u64,
+        items: Vec<Item>,
+        absent: Vec<RecordId>,
+        now: Time,
+    ) {
+        let Some(state) = self.banks.get_mut(&bank) else { return };
+        if !state.wanted.is_asked(request, &peer) {
+            return; // Late: it was given up, and is asked for elsewhere.
+        }
+        let mut breaches = u32::from(items.is_empty() && absent.is_empty());
+        let mut incoming = Vec::new();
+        let mut admit = Vec::new();
+        for item in items {
+            match parse_item(&bank, item) {
+                Ok((record, body)) if state.wanted.came(request, &record.id()) => {
+                    if state.is_new(&record.id()) {
+                        state.admitting.insert(record.id());
+                        admit.push((record.id(), PushedAs::Fetched));
+                        incoming.push(Incoming { record, body });
+                    }
+                }
+                _ => breaches += 1,
+            }
+        }
+        let mut orphans = Vec::new();
+        for id in absent {
+            if state.wanted.drop_source(&id, &peer) {
+                orphans.push(id);
+            }
+        }
+        orphans.extend(state.wanted.end(request, breaches > 0));
+        for id in orphans {
+            self.resolved(bank, &id, Some(&peer), breaches == 0, now);
+        }
+        (0..breaches).for_each(|_| self.strike(peer, now));
+        self.admit(bank, peer, admit, incoming);
+        self.pump(bank, now);
+    }
+
+    pub(crate) fn admit(
+        &mut self,
+        bank: BankId,
+        from: AuthorId,
+        items: Vec<(RecordId, PushedAs)>,
+        incoming: Vec<Incoming>,
+    ) {
+        if incoming.is_empty() {
+            return;
+        }
+        let ticket = self.issue(Pending::Admit { bank, from, items });
+        self.emit(Effect::Admit { ticket, bank, items: incoming });
+    }
+
+    fn admitted(&mut self, ticket: Ticket, results: Vec<Admission>, now: Time) {
+        let Some(Pending::Admit { bank, from, items }) = self.tickets.remove(&ticket) else { return };
+        let mut fetched = Vec::new();
+        for (n, (id, how)) in items.into_iter().enumerate() {
+            let result = results.get(n).copied().unwrap_or(Admission::Failed);
+            let Some(state) = self.banks.get_mut(&bank) else { return };
+            state.admitting.remove(&id);
+            match result {
+                Admission::Stored | Admission::Known => {
+                    let new = state.known.hold(id);
+                    if let Some(peer) = self.peers.get_mut(&from).filter(|_| new) {
+                        peer.records_in += 1;
+                    }
+                    state.wanted.resolve(&id);
+                    self.resolved(bank, &id, None, true, now);
+                    if new {
+                        match how {
+                            PushedAs::Fetched => fetched.push(id),
+                            PushedAs::Pushed { item, hops } => self.forward(bank, from, id, item, hops),
+                        }
+                    }
+                }
+                Admission::Declined => {
+                    state.known.decline(id);
+                    state.wanted.resolve(&id);
+                    self.resolved(bank, &id, None, true, now);
+                }
+                Admission::Invalid => {
+                    // The id does not cover the signature, so another peer may have the true record.
+                    if state.wanted.drop_source(&id, &from) {
+                        self.resolved(bank, &id, Some(&from), false, now);
+                    } else {
+                        state.wanted.retry(&id);
+                    }
+                    self.strike(from, now);
+                }
+                Admission::Failed => {
+                    self.set_timer(now + self.config.admit_retry_ms, Timer::Retry { bank, id });
+                }
+            }
+        }
+        self.have(bank, Some(from), &fetched, true);
+        self.pump(bank, now);
+    }
+
+    // ---- timers ----
+
+    fn fire_timers(&mut self, now: Time) {
+        while let Some(entry) = self.timers.first().filter(|(at, ..)| *at <= now).cloned() {
+            self.timers.remove(&entry);
+            self.fire(entry.2, now);
+        }
+    }
+
+    fn is_connection(&self, peer: &AuthorId, connection: u64) -> bool {
+        self.peers.get(peer).is_some_and(|p| p.connected && p.connection == connection)
+    }
+
+    fn fire(&mut self, timer: Timer, now: Time) {
+        match timer {
+            Timer::Greeting { peer, connection } => {
+                if self.is_connection(&peer, connection) && self.peers.get(&peer).is_some_and(|p| !p.greeted) {
+                    self.emit(Effect::Disconnect { peer, reason: "it is connected but does not greet" });
+                }
+            }
+            Timer::Reconcile { bank, peer, connection } => {
+                if self.is_connection(&peer, connection) && self.peers.sharing(&bank).contains(&peer) {
+                    self.reconcile_due(bank, peer, connection, now);
+                }
+            }
+            Timer::Fallback { bank, peer, connection, since } => {
+                let opened = self.banks.get(&bank).is_some_and(|b| b.responding.contains_key(&peer));
+                let complete = self.peers.get(&peer).and_then(|p| p.complete_as_of.get(&bank));
+                if self.is_connection(&peer, connection) && !opened && complete.is_none_or(|at| *at < since) {
+                    self.start_session(bank, peer, now);
+                }
+            }
+            Timer::Session { bank, peer, session, step } => self.session_timed_out(bank, peer, session, step),
+            Timer::Request { bank, request } => {
+                let Some(state) = self.banks.get_mut(&bank) else { return };
+                if let Some(peer) = state.wanted.end_timed_out(request) {
+                    self.timed_out(peer);
+                    self.pump(bank, now);
+                }
+            }
+            Timer::Graft { bank, peer } => self.graft_due(bank, peer, now),
+            Timer::Ask { number } => self.end_ask(number),
+            Timer::Retry { bank, id } => {
+                if let Some(state) = self.banks.get_mut(&bank) {
+                    state.wanted.retry(&id);
+                    self.pump(bank, now);
+                }
+            }
+        }
+    }
+}
+
+/// Reads an item's record and checks what is cheap: that it is of this bank, and that the body is the one it names.
+pub(crate) fn parse_item(bank: &BankId, item: Item) -> Result<(UnverifiedRecord, Option<Vec<u8>>), ()> {
+    let record = UnverifiedRecord::parse(&item.record).map_err(|_| ())?;
+    let fits = match (record.fields().claim.body(), &item.body) {
+        (_, None) => true,
+        (Some(id), Some(body)) => LessonId::of(body) == id,
+        (None, Some(_)) => false,
+    };
+    if record.fields().bank != *bank || !fits {
+        return Err(());
+    }
+    Ok((record, item.body))
+}

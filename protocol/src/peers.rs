@@ -1,0 +1,322 @@
+//! The address book: whom this node knows, how to reach them, when to dial again, and how complete it is with each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::Rng;
+
+use crate::{
+    bank::BankId,
+    config::{Config, MAX_ADDRESS_BYTES, MAX_ADDRESSES, MAX_PEERS, STRUCK_OUT_MS},
+    identity::AuthorId,
+    known::Root,
+    message::BankTag,
+    time::Time,
+};
+
+/// What can be dialled: a known peer, or an address whose peer will be known once it answers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DialTarget {
+    /// A peer, at any of its addresses.
+    Peer(AuthorId),
+    /// Whoever is at an address.
+    Address(String),
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Dialling {
+    failures: u32,
+    /// A dial is under way.
+    under_way: bool,
+    /// Not before.
+    pub(crate) due: Option<Time>,
+}
+
+impl Dialling {
+    fn failed(&mut self, config: &Config, rng: &mut ChaCha8Rng, now: Time) {
+        let doubled = config.dial_backoff_ms.saturating_mul(1 << self.failures.min(16));
+        let base = doubled.min(config.dial_backoff_cap_ms);
+        self.failures = self.failures.saturating_add(1);
+        self.under_way = false;
+        self.due = Some(now + jittered(base, rng));
+    }
+}
+
+/// `ms`, a quarter more or less, so that nodes that lost a hub together do not return together.
+pub(crate) fn jittered(ms: u64, rng: &mut ChaCha8Rng) -> u64 {
+    let spread = ms / 2;
+    ms - spread / 2 + rng.next_u64() % (spread + 1)
+}
+
+/// What is known of one peer.
+#[derive(Debug, Clone, Default)]
+pub struct Peer {
+    /// Where it was reached or said to be, best first.
+    pub addresses: Vec<String>,
+    /// Whether a connection stands.
+    pub connected: bool,
+    /// Whether it greeted on this connection.
+    pub greeted: bool,
+    /// Banks it has shown that it knows, on this connection or the last.
+    pub banks: BTreeSet<BankId>,
+    /// When a reconcile with it last ended.
+    pub last_sync: Option<Time>,
+    /// Records that came from it and were new, since this node started.
+    pub records_in: u64,
+    /// Records sent to it, repeats included, since this node started.
+    pub records_out: u64,
+    /// For each bank: everything the peer held at this time is here.
+    pub complete_as_of: BTreeMap<BankId, Time>,
+    /// Given by a person, a ticket or the address book: dialled for ever.
+    pub(crate) keep: bool,
+    /// Banks whose regular comparison is armed for this connection.
+    pub(crate) compared_regularly: BTreeSet<BankId>,
+    pub(crate) tags: BTreeMap<BankTag, (Root, u64)>,
+    pub(crate) dialling: Dialling,
+    pub(crate) strikes: u32,
+    /// It broke the protocol too often: not let in before this.
+    pub(crate) barred_until: Option<Time>,
+    pub(crate) timeouts: u32,
+    /// Loads and searches under way for it.
+    pub(crate) served: usize,
+    /// Which connection this is, so that a timer of an earlier one does nothing.
+    pub(crate) connection: u64,
+}
+
+impl Peer {
+    /// Whether it is dialled for ever: a person, a ticket or the address book named it, or it shares a bank.
+    pub fn is_kept(&self) -> bool {
+        self.keep
+    }
+}
+
+/// All peers.
+#[derive(Debug, Clone, Default)]
+pub struct Peers {
+    by_id: BTreeMap<AuthorId, Peer>,
+    unnamed: BTreeMap<String, Dialling>,
+}
+
+impl Peers {
+    /// A peer, if known.
+    pub fn get(&self, id: &AuthorId) -> Option<&Peer> {
+        self.by_id.get(id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: &AuthorId) -> Option<&mut Peer> {
+        self.by_id.get_mut(id)
+    }
+
+    /// Every peer, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (&AuthorId, &Peer)> {
+        self.by_id.iter()
+    }
+
+    /// Connected peers that share `bank`, ascending.
+    pub fn sharing(&self, bank: &BankId) -> Vec<AuthorId> {
+        self.by_id.iter().filter(|(_, p)| p.greeted && p.banks.contains(bank)).map(|(id, _)| *id).collect()
+    }
+
+    /// Connected peers, ascending.
+    pub fn connected(&self) -> Vec<AuthorId> {
+        self.by_id.iter().filter(|(_, p)| p.connected).map(|(id, _)| *id).collect()
+    }
+
+    /// Notes where a peer may be; true if that is news. `keep`: dial it for ever.
+    pub(crate) fn learn(&mut self, id: AuthorId, address: String, keep: bool, now: Time) -> bool {
+        if address.len() > MAX_ADDRESS_BYTES {
+            return false;
+        }
+        self.make_room();
+        let peer = self.by_id.entry(id).or_default();
+        peer.keep |= keep;
+        if peer.keep && !peer.connected && peer.dialling.due.is_none() && !peer.dialling.under_way {
+            peer.dialling.due = Some(now);
+        }
+        if peer.addresses.contains(&address) {
+            return false;
+        }
+        peer.addresses.push(address);
+        if peer.addresses.len() > MAX_ADDRESSES {
+            peer.addresses.remove(MAX_ADDRESSES - 1);
+        }
+        true
+    }
+
+    /// Notes an address whose peer is not known yet.
+    pub(crate) fn learn_unnamed(&mut self, address: String, now: Time) {
+        if address.len() <= MAX_ADDRESS_BYTES && self.unnamed.len() < MAX_PEERS {
+            self.unnamed.entry(address).or_default().due.get_or_insert(now);
+        }
+    }
+
+    /// Notes a connection. `dialled`: the address this node reached it at.
+    pub(crate) fn connected_to(&mut self, id: AuthorId, dialled: Option<String>, connection: u64) {
+        self.make_room();
+        let peer = self.by_id.entry(id).or_default();
+        peer.connected = true;
+        peer.greeted = false;
+        peer.connection = connection;
+        peer.timeouts = 0;
+        peer.served = 0;
+        peer.tags.clear();
+        peer.compared_regularly.clear();
+        peer.dialling = Dialling::default();
+        if let Some(address) = dialled.filter(|a| a.len() <= MAX_ADDRESS_BYTES) {
+            if self.unnamed.remove(&address).is_some() {
+                peer.keep = true;
+            }
+            peer.addresses.retain(|a| *a != address);
+            peer.addresses.insert(0, address);
+            peer.addresses.truncate(MAX_ADDRESSES);
+        }
+    }
+
+    /// Notes the end of a connection, and when to dial again.
+    pub(crate) fn disconnected(&mut self, id: &AuthorId, config: &Config, rng: &mut ChaCha8Rng, now: Time) {
+        let Some(peer) = self.by_id.get_mut(id) else { return };
+        peer.connected = false;
+        peer.greeted = false;
+        if peer.keep && !peer.addresses.is_empty() && peer.dialling.due.is_none() {
+            peer.dialling.failed(config, rng, now);
+        }
+    }
+
+    pub(crate) fn dial_failed(&mut self, target: &DialTarget, config: &Config, rng: &mut ChaCha8Rng, now: Time) {
+        let dialling = match target {
+            DialTarget::Peer(id) => match self.by_id.get_mut(id) {
+                Some(peer) if !peer.connected => &mut peer.dialling,
+                _ => return,
+            },
+            DialTarget::Address(address) => match self.unnamed.get_mut(address) {
+                Some(dialling) => dialling,
+                None => return,
+            },
+        };
+        dialling.failed(config, rng, now);
+    }
+
+    /// An address turned out to be this node's own, or to be served by a peer that is connected already.
+    pub(crate) fn drop_unnamed(&mut self, address: &str) {
+        self.unnamed.remove(address);
+    }
+
+    /// Bars a peer that broke the protocol too often.
+    pub(crate) fn strike_out(&mut self, id: &AuthorId, now: Time) {
+        if let Some(peer) = self.by_id.get_mut(id) {
+            peer.strikes = 0;
+            peer.barred_until = Some(now + STRUCK_OUT_MS);
+            peer.dialling.due = peer.barred_until;
+        }
+    }
+
+    /// Dials everyone that is away as soon as may be: the caller has reason to think that links are back.
+    pub(crate) fn dial_soon(&mut self, only: Option<&AuthorId>, now: Time) {
+        for (id, peer) in &mut self.by_id {
+            let named = only == Some(id);
+            if peer.connected || peer.addresses.is_empty() || !(named || (only.is_none() && peer.keep)) {
+                continue;
+            }
+            if !peer.dialling.under_way {
+                peer.dialling.due = Some(now);
+            }
+        }
+        if only.is_none() {
+            self.unnamed.values_mut().filter(|d| !d.under_way).for_each(|d| d.due = Some(now));
+        }
+    }
+
+    /// Whom to dial now; each is then under way until it connects or fails.
+    pub(crate) fn due(&mut self, now: Time) -> Vec<(DialTarget, Vec<String>)> {
+        let mut out = Vec::new();
+        let is_due = |d: &Dialling| !d.under_way && d.due.is_some_and(|t| t <= now);
+        for (id, peer) in &mut self.by_id {
+            if !peer.connected && is_due(&peer.dialling) && !peer.addresses.is_empty() {
+                peer.dialling.under_way = true;
+                peer.dialling.due = None;
+                out.push((DialTarget::Peer(*id), peer.addresses.clone()));
+            }
+        }
+        for (address, dialling) in &mut self.unnamed {
+            if is_due(dialling) {
+                dialling.under_way = true;
+                dialling.due = None;
+                out.push((DialTarget::Address(address.clone()), vec![address.clone()]));
+            }
+        }
+        out
+    }
+
+    /// When the next dial is due.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        let named = self.by_id.values().filter(|p| !p.connected && !p.addresses.is_empty()).map(|p| &p.dialling);
+        named.chain(self.unnamed.values()).filter(|d| !d.under_way).filter_map(|d| d.due).min()
+    }
+
+    /// Drops somebody nobody asked for when the book is full.
+    fn make_room(&mut self) {
+        if self.by_id.len() < MAX_PEERS {
+            return;
+        }
+        let idle = self.by_id.iter().find(|(_, p)| !p.connected && !p.keep).map(|(id, _)| *id);
+        let any = || self.by_id.iter().find(|(_, p)| !p.connected).map(|(id, _)| *id);
+        if let Some(id) = idle.or_else(any) {
+            self.by_id.remove(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_core::SeedableRng;
+
+    fn peer(n: u32) -> AuthorId {
+        AuthorId(*blake3::hash(&n.to_le_bytes()).as_bytes())
+    }
+
+    #[test]
+    fn a_peer_that_went_away_is_dialled_for_ever_with_capped_backoff() {
+        let (config, mut rng) = (Config::default(), ChaCha8Rng::from_seed([0; 32]));
+        let mut peers = Peers::default();
+        let mut now = Time(0);
+        peers.learn(peer(1), "a".into(), true, now);
+        let mut waits = Vec::new();
+        for _ in 0..40 {
+            let due = peers.next_due().expect("always another dial");
+            waits.push(due - now);
+            now = due;
+            assert_eq!(peers.due(now).len(), 1);
+            assert!(peers.due(now).is_empty(), "one dial at a time");
+            peers.dial_failed(&DialTarget::Peer(peer(1)), &config, &mut rng, now);
+        }
+        assert!(waits[1] < waits[4] && waits[4] < waits[7]);
+        assert!(waits.iter().all(|w| *w <= config.dial_backoff_cap_ms * 5 / 4));
+    }
+
+    #[test]
+    fn the_book_and_the_addresses_of_a_peer_are_bounded() {
+        let mut peers = Peers::default();
+        for n in 0..(MAX_PEERS as u32 + 50) {
+            peers.learn(peer(n), format!("address {n}"), n == 0, Time(0));
+        }
+        assert!(peers.iter().count() <= MAX_PEERS);
+        assert!(peers.get(&peer(0)).is_some(), "who was asked for stays");
+        for n in 0..100 {
+            peers.learn(peer(0), format!("other {n}"), false, Time(0));
+        }
+        assert_eq!(peers.get(&peer(0)).unwrap().addresses.len(), MAX_ADDRESSES);
+        peers.learn(peer(1), "x".repeat(MAX_ADDRESS_BYTES + 1), false, Time(0));
+    }
+
+    #[test]
+    fn an_address_gets_its_peer_once_it_answers() {
+        let mut peers = Peers::default();
+        peers.learn_unnamed("somewhere".into(), Time(5));
+        assert_eq!(peers.due(Time(5)), [(DialTarget::Address("somewhere".into()), vec!["somewhere".into()])]);
+        peers.connected_to(peer(1), Some("somewhere".into()), 1);
+        assert_eq!(peers.next_due(), None);
+        peers.disconnected(&peer(1), &Config::default(), &mut ChaCha8Rng::from_seed([0; 32]), Time(9));
+        assert!(peers.next_due().is_some(), "and is then dialled for ever");
+    }
+}
