@@ -163,14 +163,15 @@ pub(crate) const fn personal(
 /// All rules, most telling first: where two rules of one class claim the same text, the one earlier in the table names
 /// it. The catch-all comes after every credential with a name, identity last.
 pub(crate) fn all() -> impl Iterator<Item = &'static Rule> {
-    [
-        private_key::RULES,
-        tokens::RULES,
+    let telling = [
         contextual::RULES,
         authority::RULES,
         generic::RULES,
         identity::RULES,
-    ]
-    .into_iter()
-    .flatten()
+    ];
+    [private_key::RULES]
+        .into_iter()
+        .chain(tokens::TABLES)
+        .chain(telling)
+        .flatten()
 }
