@@ -44,25 +44,20 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// The value assigned to a name that contains the keyword at `hit`; between keyword and sign further words of the name
-/// may stand (`datadog api key: …`).
-pub(crate) fn after_name(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
-    let tied = |end: usize| value(hay, hit.start, end).map(|value| value.range);
+/// The values that may be assigned to a name that contains the keyword at `hit`: read with the name as one word, then
+/// with further words of the name before the sign (`datadog api key: …`).
+pub(crate) fn after_name(hay: &Hay<'_>, hit: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let word_end = hay.skip(hit.end, NAME_BYTES, |b| {
         is_word(b) || matches!(b, b'-' | b'.')
     });
-    if let Some(value) = tied(word_end) {
-        return Some(value);
-    }
     let name_end = hay.skip(hit.end, NAME_BYTES, |b| {
         is_word(b) || matches!(b, b'-' | b'.' | b' ')
     });
     let name_end = hay.skip_back(name_end, name_end - hit.end, is_blank);
-    if name_end > word_end {
-        tied(name_end)
-    } else {
-        None
-    }
+    [Some(word_end), (name_end > word_end).then_some(name_end)]
+        .into_iter()
+        .flatten()
+        .filter_map(move |end| value(hay, hit.start, end).map(|value| value.range))
 }
 
 /// The value tied to the name that ends at `name_end` (the name's keyword begins at `name_at`).
@@ -93,9 +88,7 @@ pub(crate) fn value(hay: &Hay<'_>, name_at: usize, name_end: usize) -> Option<Va
             (Tie::Element, sign + 1)
         }
         b'i' if sign > closed && hay.ahead(sign, 3) == b"is " => (Tie::Is, sign + 3),
-        _ if sign > closed && closed == name_end && hay.before(name_start) == Some(b'-') => {
-            (Tie::Flag, sign)
-        }
+        _ if sign > closed && closed == name_end && is_flag(hay, name_at) => (Tie::Flag, sign),
         _ => return None,
     };
     let start = hay.skip(after, BLANK_BYTES, is_blank);
@@ -109,6 +102,20 @@ pub(crate) fn value(hay: &Hay<'_>, name_at: usize, name_end: usize) -> Option<Va
         return None;
     }
     Some(found)
+}
+
+/// Whether the name around the keyword at `at` is a command-line flag: one or two dashes that stand alone, then words
+/// joined by dashes.
+fn is_flag(hay: &Hay<'_>, at: usize) -> bool {
+    let start = hay.skip_back(at, NAME_BYTES, |b| is_word(b) || b == b'-');
+    // The `n` of `\n--token` is not part of the flag.
+    let start = if start < at && hay.ends_escape(start + 1) {
+        start + 1
+    } else {
+        start
+    };
+    let dashes = hay.skip(start, 3, |b| b == b'-') - start;
+    (1..=2).contains(&dashes) && hay.opens(start)
 }
 
 /// Where the name around the keyword at `at` begins.
@@ -178,6 +185,8 @@ fn literal(hay: &Hay<'_>, at: usize, tie: Tie) -> Option<Value> {
                         tie,
                     });
                 }
+                // Its quote may stand behind a placeholder.
+                None if hay.cut_right(start + hay.ahead(start, VALUE_BYTES).len()) => return None,
                 // Cut off before its quote.
                 None => start..hay.skip(start, VALUE_BYTES, |b| is_bare(b, tie)),
             }
@@ -205,8 +214,7 @@ fn is_bare(byte: u8, tie: Tie) -> bool {
 /// the line or what may be read of it ends first.
 fn quoted_end(hay: &Hay<'_>, start: usize, mark: u8, slashes: usize) -> Option<usize> {
     let mut run = 0;
-    let mut at = start;
-    for &byte in hay.ahead(start, VALUE_BYTES) {
+    for (at, &byte) in (start..).zip(hay.ahead(start, VALUE_BYTES)) {
         match byte {
             b'\\' => run += 1,
             b'\n' | b'\r' => return None,
@@ -215,7 +223,6 @@ fn quoted_end(hay: &Hay<'_>, start: usize, mark: u8, slashes: usize) -> Option<u
             }
             _ => run = 0,
         }
-        at += 1;
     }
     None
 }

@@ -287,13 +287,16 @@ fn secret_data(hay: &Hay<'_>, hit: &Range<usize>, newline: &[u8]) -> Option<Rang
         [&line(b"data:")[..], newline].concat(),
         [&line(b"stringData:")[..], newline].concat(),
     ];
-    // Another document of the same stream begins at `---`.
-    let other = line(b"---");
-    let ahead = hay.ahead(hit.end, MANIFEST_BYTES);
-    let ahead = &ahead[..find(ahead, &other).unwrap_or(ahead.len())];
+    // The object ends where another document of the stream or another object begins.
+    let others = [b"kind: ".to_vec(), line(b"---")];
+    let mut ahead = hay.ahead(hit.end, MANIFEST_BYTES);
     let mut behind = hay.behind(hit.start, MANIFEST_BYTES);
-    while let Some(at) = find(behind, &other) {
-        behind = &behind[at + other.len()..];
+    for other in &others {
+        ahead = &ahead[..find(ahead, other).unwrap_or(ahead.len())];
+        let from = behind
+            .windows(other.len())
+            .rposition(|window| window == other);
+        behind = &behind[from.map_or(0, |at| at + other.len())..];
     }
     let below = |bytes: &[u8]| {
         headings

@@ -202,7 +202,9 @@ fn putty(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
                 && colon > 0
         });
         let encoded = !line.is_empty() && line.iter().all(|&b| is_body(b));
-        if !header && !encoded {
+        // Another file begins there.
+        let next_file = at > hit.start && line.starts_with(b"PuTTY-User-Key-File-");
+        if next_file || (!header && !encoded) {
             break;
         }
         material |= encoded && line.len() >= RUN_BYTES;
