@@ -408,9 +408,8 @@ impl Engine {
                 }
                 vec![Event::Loaded { ticket, items, absent }]
             }),
-            Effect::Search { ticket, bank, query, hits } => self.work(move |_, catalogue| {
-                vec![Event::Found { ticket, items: search(catalogue, &bank, &query, hits) }]
-            }),
+            Effect::Search { ticket, bank, query, hits } => self
+                .work(move |_, catalogue| vec![Event::Found { ticket, items: search(catalogue, &bank, &query, hits) }]),
             Effect::Answered { ask, answers, silent } => {
                 if let Some(reply) = self.asks.remove(&ask) {
                     // The asker may have given up.

@@ -22,7 +22,9 @@ use crate::{
     identity::AuthorId,
     known::{Known, Root},
     lesson::LessonId,
-    message::{BankTag, GreetedBank, Item, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message, PROTOCOL_VERSION, RefusalCode},
+    message::{
+        BankTag, GreetedBank, Item, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message, PROTOCOL_VERSION, RefusalCode,
+    },
     peers::{DialTarget, Peers, jittered},
     reconcile::{Responding, Session},
     record::{Record, RecordId, UnverifiedRecord},

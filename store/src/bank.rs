@@ -43,7 +43,7 @@ use std::{
 };
 
 use folklore_protocol::{
-    bank::{BankId, MAX_BANK_NAME_BYTES},
+    bank::{BankId, BankSalt, MAX_BANK_NAME_BYTES},
     claim::Claim,
     identity::AuthorId,
     lesson::Lesson,
@@ -180,12 +180,14 @@ pub struct BankInfo {
     pub name: String,
     /// Its owner.
     pub owner: AuthorId,
+    /// What keeps its id from being guessed.
+    pub salt: BankSalt,
 }
 
 impl BankInfo {
-    /// The bank called `name` of `owner`.
-    pub fn new(owner: AuthorId, name: &str) -> Self {
-        Self { id: BankId::new(&owner, name), name: name.to_owned(), owner }
+    /// The bank called `name` that `owner` made with `salt`.
+    pub fn new(owner: AuthorId, salt: BankSalt, name: &str) -> Self {
+        Self { id: BankId::new(&owner, &salt, name), name: name.to_owned(), owner, salt }
     }
 }
 

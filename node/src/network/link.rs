@@ -71,10 +71,7 @@ impl Link {
 
     pub(super) fn queued(&self) -> Queued {
         let queue = lock(&self.state);
-        Queued {
-            frames: queue.frames.len(),
-            bytes: queue.bytes,
-        }
+        Queued { frames: queue.frames.len(), bytes: queue.bytes }
     }
 
     /// Waits for frames and takes them, oldest first: at least one, and more as long as `batch_bytes` is not passed.
@@ -198,21 +195,9 @@ mod tests {
         let batch = link.take(10).now_or_never().expect("a frame waits");
         assert_eq!(batch.len(), 1);
         assert_eq!(link.push(vec![1]), Err(SendError::Full));
-        assert_eq!(
-            link.queued(),
-            Queued {
-                frames: 0,
-                bytes: 100
-            }
-        );
+        assert_eq!(link.queued(), Queued { frames: 0, bytes: 100 });
         link.written(100);
-        assert_eq!(
-            link.queued(),
-            Queued {
-                frames: 0,
-                bytes: 0
-            }
-        );
+        assert_eq!(link.queued(), Queued { frames: 0, bytes: 0 });
         assert_eq!(link.push(vec![1]), Ok(()));
     }
 

@@ -13,35 +13,18 @@ pub(crate) const RULES: &[Rule] = &[
     found(
         "bearer-token",
         "HTTP Bearer (RFC 6750)",
-        &[
-            "bearer ",
-            "authorization: token ",
-            "authorization\": \"token ",
-        ],
+        &["bearer ", "authorization: token ", "authorization\": \"token "],
         bearer,
     ),
     found("curl-password", "curl", &["curl "], curl_user),
     found(
         "command-password",
         "client programs",
-        &[
-            "sshpass ",
-            "docker login ",
-            "redis-cli ",
-            "mysql ",
-            "mysqldump ",
-            "mariadb ",
-            "mysqladmin ",
-        ],
+        &["sshpass ", "docker login ", "redis-cli ", "mysql ", "mysqldump ", "mariadb ", "mysqladmin "],
         command_password,
     ),
     found("netrc-password", ".netrc", &["machine "], netrc),
-    found(
-        "docker-auth",
-        "Docker config",
-        &["\"auth\"", "\\\"auth\\\""],
-        docker_auth,
-    ),
+    found("docker-auth", "Docker config", &["\"auth\"", "\\\"auth\\\""], docker_auth),
 ];
 
 /// Longest JSON web token read, in bytes; claims of 10 KB are seen in the field.
@@ -59,9 +42,7 @@ const BEARER_FLOOR: f64 = 3.0;
 fn json_web_token(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let inside = |b: u8| is_base64(b) && !matches!(b, b'+' | b'/');
     // Only where a token can begin: otherwise `eyJ-eyJ-…` would be read again at each of them.
-    let glued = hay
-        .before(hit.start)
-        .is_some_and(|b| b == b'-' || b == b'.');
+    let glued = hay.before(hit.start).is_some_and(|b| b == b'-' || b == b'.');
     if hay.get(hit.clone()) != b"eyJ" || !hay.opens(hit.start) || glued {
         return None;
     }
@@ -107,19 +88,12 @@ const URL_STAND_INS: &[&str] = &[
 
 fn url_password(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     hay.before(hit.start).filter(u8::is_ascii_alphanumeric)?;
-    let outside = |b: u8| {
-        b <= b' '
-            || matches!(
-                b,
-                b'/' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\' | b'?' | b'#' | b'|'
-            )
-    };
+    let outside =
+        |b: u8| b <= b' ' || matches!(b, b'/' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\' | b'?' | b'#' | b'|');
     let end = hay.skip(hit.end, USER_INFO_BYTES, |b| !outside(b));
     let authority = hay.get(hit.end..end);
     // The last `@` with a host behind it: people leave `@` unescaped in passwords.
-    let at = authority
-        .windows(2)
-        .rposition(|pair| pair[0] == b'@' && pair[1] != b'@')?;
+    let at = authority.windows(2).rposition(|pair| pair[0] == b'@' && pair[1] != b'@')?;
     let colon = authority[..at].iter().position(|&b| b == b':')?;
     let (user, password) = (&authority[..colon], &authority[colon + 1..at]);
     let stand_in = password.is_empty()
@@ -154,41 +128,29 @@ fn docker_auth(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
 fn encoded_pair(hay: &Hay<'_>, start: usize) -> Option<Range<usize>> {
     let end = hay.skip(start, 1024, |b| is_base64(b) || b == b'=');
     let encoded = hay.get(start..end);
-    (encoded.len() >= 8 && !hay.cut_right(end) && is_user_password(&decode(encoded)))
-        .then_some(start..end)
+    (encoded.len() >= 8 && !hay.cut_right(end) && is_user_password(&decode(encoded))).then_some(start..end)
 }
 
 fn bearer(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     if !hay.opens(hit.start) {
         return None;
     }
-    let end = hay.skip(hit.end, 4096, |b| {
-        is_base64(b) || matches!(b, b'.' | b'~' | b'=')
-    });
+    let end = hay.skip(hit.end, 4096, |b| is_base64(b) || matches!(b, b'.' | b'~' | b'='));
     if hay.cut_right(end) {
         return None;
     }
     let end = hay.skip_back(end, end - hit.end, |b| b == b'.');
     let token = hay.get(hit.end..end);
-    (token.len() >= 16
-        && shannon(token) >= BEARER_FLOOR
-        && looks_drawn(token)
-        && !is_stand_in(token))
-    .then_some(hit.end..end)
+    (token.len() >= 16 && shannon(token) >= BEARER_FLOOR && looks_drawn(token) && !is_stand_in(token))
+        .then_some(hit.end..end)
 }
 
 fn curl_user(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let given = flag_value(hay, &hit, |line| {
-        [
-            &b"-u "[..],
-            b"--user ",
-            b"--user=",
-            b"--proxy-user ",
-            b"-U ",
-        ]
-        .into_iter()
-        .find(|flag| line.starts_with(flag))
-        .map(<[u8]>::len)
+        [&b"-u "[..], b"--user ", b"--user=", b"--proxy-user ", b"-U "]
+            .into_iter()
+            .find(|flag| line.starts_with(flag))
+            .map(<[u8]>::len)
     })?;
     let pair = hay.get(given.clone());
     let colon = pair.iter().position(|&b| b == b':')?;
@@ -201,11 +163,7 @@ fn curl_user(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
 fn command_password(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let command = hay.get(hit.clone()).to_ascii_lowercase();
     let glued = command.starts_with(b"mysql") || command.starts_with(b"mariadb");
-    let flag = if command.starts_with(b"redis") {
-        b"-a"
-    } else {
-        b"-p"
-    };
+    let flag = if command.starts_with(b"redis") { b"-a" } else { b"-p" };
     let given = flag_value(hay, &hit, |line| {
         let rest = line.strip_prefix(flag)?;
         let blank = rest.first()?.is_ascii_whitespace();
@@ -228,11 +186,7 @@ fn is_common(password: &[u8]) -> bool {
 
 /// What is given to a flag of the command at `hit`, on the same line. `flag` says how long the flag is that a stretch of
 /// the line begins with, its blank included.
-fn flag_value(
-    hay: &Hay<'_>,
-    hit: &Range<usize>,
-    flag: impl Fn(&[u8]) -> Option<usize>,
-) -> Option<Range<usize>> {
+fn flag_value(hay: &Hay<'_>, hit: &Range<usize>, flag: impl Fn(&[u8]) -> Option<usize>) -> Option<Range<usize>> {
     if !hay.opens(hit.start) {
         return None;
     }
@@ -242,9 +196,7 @@ fn flag_value(
         .filter(|&at| line[at] == b'-' && (at == 0 || line[at - 1].is_ascii_whitespace()))
         .find_map(|at| Some(hit.end + at + flag(&line[at..])?))?;
     let start = hay.skip(after, 4, |b| matches!(b, b'"' | b'\'' | b'\\' | b' '));
-    let end = hay.skip(start, 256, |b| {
-        !b.is_ascii_whitespace() && !matches!(b, b'"' | b'\'' | b'\\')
-    });
+    let end = hay.skip(start, 256, |b| !b.is_ascii_whitespace() && !matches!(b, b'"' | b'\'' | b'\\'));
     (end > start && !hay.cut_right(end)).then_some(start..end)
 }
 
@@ -256,9 +208,7 @@ fn netrc(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let mut word = |max: usize| {
         at = hay.skip(at, 16, |b| b.is_ascii_whitespace());
         let start = at;
-        at = hay.skip(at, max, |b| {
-            !b.is_ascii_whitespace() && !matches!(b, b'"' | b'\'' | b'\\')
-        });
+        at = hay.skip(at, max, |b| !b.is_ascii_whitespace() && !matches!(b, b'"' | b'\'' | b'\\'));
         start..at
     };
     let _host = word(255);
@@ -270,9 +220,7 @@ fn netrc(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
             b"login" => seen_login = true,
             b"account" => {}
             b"password" if seen_login => {
-                let ok = !value.is_empty()
-                    && !hay.cut_right(value.end)
-                    && !is_stand_in(hay.get(value.clone()));
+                let ok = !value.is_empty() && !hay.cut_right(value.end) && !is_stand_in(hay.get(value.clone()));
                 return ok.then_some(value);
             }
             _ => return None,

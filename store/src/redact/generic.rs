@@ -201,19 +201,15 @@ fn secret(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
 fn key(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let name_at = assignment::name_start(hay, hit.start);
     let head = hay.get(name_at..hit.start).to_ascii_lowercase();
-    let plain = head
-        .split(|b| *b == b'_')
-        .any(|part| KEY_HEADS.iter().any(|head| part.ends_with(head.as_bytes())));
+    let plain = head.split(|b| *b == b'_').any(|part| KEY_HEADS.iter().any(|head| part.ends_with(head.as_bytes())));
     let separated = matches!(hay.before(hit.start), Some(b'_' | b'-'));
     if plain || !(separated || (name_at < hit.start && begins_word(hay, hit.start))) {
         return None;
     }
     let value = secret(hay, hit)?;
     let bytes = hay.get(value.clone());
-    (bytes.len() >= KEY_BYTES
-        && shannon(bytes) >= KEY_FLOOR
-        && bytes.iter().all(|&b| is_base64(b) || b == b'='))
-    .then_some(value)
+    (bytes.len() >= KEY_BYTES && shannon(bytes) >= KEY_FLOOR && bytes.iter().all(|&b| is_base64(b) || b == b'='))
+        .then_some(value)
 }
 
 /// The value, if the name around the keyword is that of a secret. Nothing where a placeholder cuts name or value short:

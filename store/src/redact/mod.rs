@@ -104,10 +104,7 @@ pub struct Redacted<'t> {
 impl fmt::Debug for Redacted<'_> {
     /// Shows lengths and counts only: the text may still hold what the other class would take out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redacted")
-            .field("text_bytes", &self.text.len())
-            .field("fired", &self.fired)
-            .finish()
+        f.debug_struct("Redacted").field("text_bytes", &self.text.len()).field("fired", &self.fired).finish()
     }
 }
 
@@ -135,23 +132,14 @@ pub fn redact(text: &str, classes: Classes) -> Redacted<'_> {
             _ if count == 0 => {}
             // Several rules of the table may be for one kind.
             Some(same) => same.count += count,
-            None => fired.push(Fired {
-                rule: rule.id,
-                class: rule.class,
-                count,
-            }),
+            None => fired.push(Fired { rule: rule.id, class: rule.class, count }),
         }
     }
     Redacted { text, fired }
 }
 
 /// One round: the text with its claims replaced, or `None` where there are none. Adds to the count of each rule.
-fn replaced(
-    scanner: &Scanner,
-    text: &str,
-    classes: Classes,
-    counts: &mut [usize],
-) -> Option<String> {
+fn replaced(scanner: &Scanner, text: &str, classes: Classes, counts: &mut [usize]) -> Option<String> {
     let mut claims = Vec::new();
     scanner.scan(text, classes, |claimed| {
         claims.push(claimed);
@@ -197,24 +185,12 @@ fn merged(scanner: &Scanner, text: &str, mut claims: Vec<Claimed>) -> Vec<Claime
             claimed.range.end += 1;
         }
     }
-    claims.sort_by_key(|claimed| {
-        (
-            claimed.range.start,
-            std::cmp::Reverse(claimed.range.end),
-            claimed.rule,
-        )
-    });
+    claims.sort_by_key(|claimed| (claimed.range.start, std::cmp::Reverse(claimed.range.end), claimed.rule));
     // Smaller is more telling.
     let telling = |claimed: &Claimed| {
         let rule = scanner.rules[claimed.rule];
         let catch_all = rule.provider == generic::PROVIDER;
-        (
-            rule.class,
-            catch_all,
-            std::cmp::Reverse(claimed.range.len()),
-            claimed.range.start,
-            claimed.rule,
-        )
+        (rule.class, catch_all, std::cmp::Reverse(claimed.range.len()), claimed.range.start, claimed.rule)
     };
     let mut joined: Vec<(Claimed, Claimed)> = Vec::new();
     for claimed in claims {
@@ -228,11 +204,5 @@ fn merged(scanner: &Scanner, text: &str, mut claims: Vec<Claimed>) -> Vec<Claime
             _ => joined.push((claimed.clone(), claimed)),
         }
     }
-    joined
-        .into_iter()
-        .map(|(whole, best)| Claimed {
-            range: whole.range,
-            rule: best.rule,
-        })
-        .collect()
+    joined.into_iter().map(|(whole, best)| Claimed { range: whole.range, rule: best.rule }).collect()
 }

@@ -73,7 +73,7 @@ fn a_directory_put_back_from_a_copy_goes_on_with_other_numbers() {
 fn a_bank_first_written_after_the_copy_was_taken_gets_other_numbers_too() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("data");
-    let other = BankInfo::new(key(1).author(), "other");
+    let other = BankInfo::new(key(1).author(), [0; 16], "other");
     drop(open_clean(&dir));
     sh("cp -a data copy", root.path());
     let store = open_clean(&dir);

@@ -183,11 +183,7 @@ async fn how_fast_frames_go_over_loopback() {
     one.join(&mut two).await;
     for (size, count) in [(200, 200_000u32), (16 * 1024, 20_000), (512 * 1024, 600)] {
         let begun = Instant::now();
-        let sending = tokio::spawn(send_all(
-            one.handle().clone(),
-            two.key(),
-            (0..count).map(move |_| vec![3; size]),
-        ));
+        let sending = tokio::spawn(send_all(one.handle().clone(), two.key(), (0..count).map(move |_| vec![3; size])));
         for _ in 0..count {
             assert_eq!(two.frame(one.key()).await.len(), size);
         }
@@ -209,10 +205,7 @@ async fn how_fast_frames_go_over_loopback() {
         trips.push(begun.elapsed());
     }
     trips.sort_unstable();
-    println!(
-        "round trip: median {:?}, 99th percentile {:?}",
-        trips[1000], trips[1980]
-    );
+    println!("round trip: median {:?}, 99th percentile {:?}", trips[1000], trips[1980]);
     one.stop().await;
     two.stop().await;
 }

@@ -37,13 +37,8 @@ async fn a_shutdown_ends_the_sessions_and_then_the_events() {
     let (mut one, mut two) = (Node::start(1).await, Node::start(2).await);
     one.join(&mut two).await;
     one.handle().clone().shutdown().await;
-    assert_eq!(
-        one.disconnected(two.key()).await,
-        DisconnectReason::Stopping
-    );
-    let rest = timeout(PATIENCE, async {
-        while one.network.events.recv().await.is_some() {}
-    });
+    assert_eq!(one.disconnected(two.key()).await, DisconnectReason::Stopping);
+    let rest = timeout(PATIENCE, async { while one.network.events.recv().await.is_some() {} });
     rest.await.expect("the events end");
     two.disconnected(one.key()).await;
     two.stop().await;

@@ -9,35 +9,16 @@ pub(crate) const RULES: &[Rule] = &[
         token(
             "slack-token",
             "Slack",
-            &[
-                "xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxe-", "xoxc-", "xoxd-", "xoxo-",
-            ],
+            &["xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxe-", "xoxc-", "xoxd-", "xoxo-"],
             "[A-Za-z0-9%-]{16,}",
         ),
     ),
-    token(
-        "slack-config-token",
-        "Slack",
-        &["xoxe.xoxp-", "xoxe.xoxb-"],
-        "[0-9]-[A-Za-z0-9]{40,}",
-    ),
-    floored(
-        DIGITS_FLOOR,
-        token(
-            "slack-app-token",
-            "Slack",
-            &["xapp-"],
-            "[0-9]-[A-Z0-9]{8,}-[0-9]{8,}-[0-9a-z]{20,}",
-        ),
-    ),
+    token("slack-config-token", "Slack", &["xoxe.xoxp-", "xoxe.xoxb-"], "[0-9]-[A-Za-z0-9]{40,}"),
+    floored(DIGITS_FLOOR, token("slack-app-token", "Slack", &["xapp-"], "[0-9]-[A-Z0-9]{8,}-[0-9]{8,}-[0-9a-z]{20,}")),
     token(
         "slack-webhook",
         "Slack",
-        &[
-            "hooks.slack.com/services/",
-            "hooks.slack.com/workflows/",
-            "hooks.slack.com/triggers/",
-        ],
+        &["hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/"],
         "[A-Za-z0-9+/]{40,}",
     ),
     floored(
@@ -57,13 +38,7 @@ pub(crate) const RULES: &[Rule] = &[
         DISCORD_HEADS,
         r"[A-Za-z0-9_-]{20,26}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}",
     ),
-    infix(
-        "telegram-bot-token",
-        "Telegram",
-        &[":AA"],
-        "[0-9]{8,10}",
-        "[A-Za-z0-9_-]{33}",
-    ),
+    infix("telegram-bot-token", "Telegram", &[":AA"], "[0-9]{8,10}", "[A-Za-z0-9_-]{33}"),
     token(
         "teams-webhook",
         "Microsoft Teams",
@@ -79,32 +54,11 @@ pub(crate) const RULES: &[Rule] = &[
             "[0-9]{5,}/[A-Za-z0-9]{6,}(?:/[A-Za-z0-9]+)?[/A-Za-z0-9]{4,}",
         ),
     ),
-    token(
-        "sendgrid-api-key",
-        "SendGrid",
-        &["SG."],
-        r"[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16,64}",
-    ),
+    token("sendgrid-api-key", "SendGrid", &["SG."], r"[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16,64}"),
     word("mailgun-api-key", "Mailgun", &["key-"], "[0-9a-f]{32}"),
-    infix(
-        "mailchimp-api-key",
-        "Mailchimp",
-        &["-us"],
-        "[0-9a-f]{32}",
-        "[0-9]{1,2}",
-    ),
-    token(
-        "brevo-api-key",
-        "Brevo",
-        &["xkeysib-", "xsmtpsib-"],
-        "[0-9a-f]{64}-[A-Za-z0-9]{16}",
-    ),
-    word(
-        "resend-api-key",
-        "Resend",
-        &["re_"],
-        "[A-Za-z0-9]{8}_[A-Za-z0-9]{24}",
-    ),
+    infix("mailchimp-api-key", "Mailchimp", &["-us"], "[0-9a-f]{32}", "[0-9]{1,2}"),
+    token("brevo-api-key", "Brevo", &["xkeysib-", "xsmtpsib-"], "[0-9a-f]{64}-[A-Za-z0-9]{16}"),
+    word("resend-api-key", "Resend", &["re_"], "[A-Za-z0-9]{8}_[A-Za-z0-9]{24}"),
     word("twilio-api-key", "Twilio", &["SK"], "[0-9a-fA-F]{32}"),
 ];
 

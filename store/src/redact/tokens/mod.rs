@@ -17,11 +17,5 @@ const DIGITS_FLOOR: f64 = 1.2;
 const UUID: &str = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 
 /// The tables, one a trade.
-pub(crate) const TABLES: [&[Rule]; 6] = [
-    clouds::RULES,
-    code::RULES,
-    models::RULES,
-    messages::RULES,
-    money::RULES,
-    work::RULES,
-];
+pub(crate) const TABLES: [&[Rule]; 6] =
+    [clouds::RULES, code::RULES, models::RULES, messages::RULES, money::RULES, work::RULES];
