@@ -36,12 +36,7 @@ struct Queue {
 
 impl Link {
     pub(super) fn new(max_frames: usize, max_bytes: usize) -> Self {
-        Self {
-            state: Mutex::default(),
-            filled: Notify::new(),
-            max_frames,
-            max_bytes,
-        }
+        Self { state: Mutex::default(), filled: Notify::new(), max_frames, max_bytes }
     }
 
     /// Queues a frame, or says that there is no room. Never waits.
@@ -142,14 +137,9 @@ impl Registry {
     }
 
     pub(super) fn counters(&self) -> Counters {
-        let peers: BTreeMap<_, _> = lock(&self.traffic)
-            .iter()
-            .map(|(peer, traffic)| (*peer, traffic.snapshot()))
-            .collect();
-        Counters {
-            total: self.total.snapshot(),
-            peers,
-        }
+        let peers: BTreeMap<_, _> =
+            lock(&self.traffic).iter().map(|(peer, traffic)| (*peer, traffic.snapshot())).collect();
+        Counters { total: self.total.snapshot(), peers }
     }
 
     pub(super) fn listening(&self) -> Vec<String> {
@@ -212,10 +202,7 @@ mod tests {
     fn frames_of_a_wrong_size_are_refused() {
         let link = Link::new(10, usize::MAX);
         assert_eq!(link.push(Vec::new()), Err(SendError::Empty));
-        assert_eq!(
-            link.push(vec![0; MAX_FRAME_BYTES + 1]),
-            Err(SendError::TooLarge(MAX_FRAME_BYTES + 1))
-        );
+        assert_eq!(link.push(vec![0; MAX_FRAME_BYTES + 1]), Err(SendError::TooLarge(MAX_FRAME_BYTES + 1)));
         assert_eq!(link.push(vec![0; MAX_FRAME_BYTES]), Ok(()));
     }
 

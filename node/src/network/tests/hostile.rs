@@ -1,9 +1,7 @@
 //! Peers that do not keep to the rules.
 
 use futures::{AsyncReadExt as _, AsyncWriteExt as _, StreamExt as _};
-use libp2p::{
-    Multiaddr, PeerId, Stream, Swarm, SwarmBuilder, noise, swarm::SwarmEvent, tcp, yamux,
-};
+use libp2p::{Multiaddr, PeerId, Stream, Swarm, SwarmBuilder, noise, swarm::SwarmEvent, tcp, yamux};
 
 use super::{
     super::{DisconnectReason, PROTOCOL, identity},
@@ -23,19 +21,14 @@ impl Rogue {
     async fn meet(node: &mut Node, seed: u8) -> Self {
         let keypair = identity::keypair(&[seed; 32]).expect("any seed is a key");
         let key = identity::peer_of_secret(&[seed; 32]).expect("any seed is a key");
-        let mut swarm: Swarm<libp2p_stream::Behaviour> =
-            SwarmBuilder::with_existing_identity(keypair)
-                .with_tokio()
-                .with_tcp(
-                    tcp::Config::default(),
-                    noise::Config::new,
-                    yamux::Config::default,
-                )
-                .expect("noise takes an ed25519 key")
-                .with_behaviour(|_| libp2p_stream::Behaviour::new())
-                .expect("it cannot fail")
-                .with_swarm_config(|c| c.with_idle_connection_timeout(PATIENCE))
-                .build();
+        let mut swarm: Swarm<libp2p_stream::Behaviour> = SwarmBuilder::with_existing_identity(keypair)
+            .with_tokio()
+            .with_tcp(tcp::Config::default(), noise::Config::new, yamux::Config::default)
+            .expect("noise takes an ed25519 key")
+            .with_behaviour(|_| libp2p_stream::Behaviour::new())
+            .expect("it cannot fail")
+            .with_swarm_config(|c| c.with_idle_connection_timeout(PATIENCE))
+            .build();
         let mut control = swarm.behaviour().new_control();
         let mut arriving = control.accept(PROTOCOL).expect("registered once");
         let address: Multiaddr = node.address.parse().expect("a multiaddr");
@@ -47,40 +40,21 @@ impl Rogue {
                 }
             }
         });
-        let (_, mut from_node) = timeout(PATIENCE, arriving.next())
-            .await
-            .expect("the node opens a stream in time")
-            .expect("the swarm runs");
-        from_node
-            .write_all(&[0x06])
-            .await
-            .expect("the stream is open");
+        let (_, mut from_node) =
+            timeout(PATIENCE, arriving.next()).await.expect("the node opens a stream in time").expect("the swarm runs");
+        from_node.write_all(&[0x06]).await.expect("the stream is open");
         from_node.flush().await.expect("the stream is open");
         let peer: PeerId = identity::to_peer_id(&node.key());
-        let mut to_node = control
-            .open_stream(peer, PROTOCOL)
-            .await
-            .expect("it accepts streams");
+        let mut to_node = control.open_stream(peer, PROTOCOL).await.expect("it accepts streams");
         let mut answer = [0; 1];
-        to_node
-            .read_exact(&mut answer)
-            .await
-            .expect("it acknowledges");
+        to_node.read_exact(&mut answer).await.expect("it acknowledges");
         assert_eq!(answer, [0x06]);
         node.connected(key).await;
-        Self {
-            key,
-            to_node,
-            from_node,
-            task,
-        }
+        Self { key, to_node, from_node, task }
     }
 
     async fn write(&mut self, bytes: &[u8]) {
-        self.to_node
-            .write_all(bytes)
-            .await
-            .expect("the stream is open");
+        self.to_node.write_all(bytes).await.expect("the stream is open");
         self.to_node.flush().await.expect("the stream is open");
     }
 }
@@ -93,15 +67,9 @@ async fn a_rogue_that_keeps_the_rules_is_served() {
     assert_eq!(node.frame(rogue.key).await, b"abc");
     rogue.write(&[0, 0, b'd']).await;
     assert_eq!(node.frame(rogue.key).await, b"d");
-    node.handle()
-        .send(rogue.key, b"ef".to_vec())
-        .expect("connected");
+    node.handle().send(rogue.key, b"ef".to_vec()).expect("connected");
     let mut got = [0; 6];
-    rogue
-        .from_node
-        .read_exact(&mut got)
-        .await
-        .expect("the stream is open");
+    rogue.from_node.read_exact(&mut got).await.expect("the stream is open");
     assert_eq!(got, [2, 0, 0, 0, b'e', b'f']);
     node.stop().await;
 }
@@ -113,14 +81,8 @@ async fn a_frame_over_the_limit_ends_the_connection() {
         let mut rogue = Rogue::meet(&mut node, 66).await;
         rogue.write(&header).await;
         let reason = node.disconnected(rogue.key).await;
-        assert!(
-            matches!(reason, DisconnectReason::Misbehaved(_)),
-            "{reason:?}"
-        );
-        timeout(PATIENCE, &mut rogue.task)
-            .await
-            .expect("the connection is closed in time")
-            .expect("the swarm saw it");
+        assert!(matches!(reason, DisconnectReason::Misbehaved(_)), "{reason:?}");
+        timeout(PATIENCE, &mut rogue.task).await.expect("the connection is closed in time").expect("the swarm saw it");
         assert!(node.handle().connected().is_empty());
         node.stop().await;
     }
@@ -134,10 +96,7 @@ async fn a_stream_cut_inside_a_frame_delivers_nothing_of_it() {
     assert_eq!(node.frame(rogue.key).await, [7]);
     rogue.to_node.close().await.expect("the stream is open");
     let reason = node.disconnected(rogue.key).await;
-    assert!(
-        matches!(reason, DisconnectReason::StreamEnded(_)),
-        "{reason:?}"
-    );
+    assert!(matches!(reason, DisconnectReason::StreamEnded(_)), "{reason:?}");
     node.stop().await;
 }
 
@@ -183,12 +142,8 @@ async fn a_peer_that_floods_streams_harms_nobody_else() {
         // Ends when the node drops the old stream, or the connection.
         let _ = rogue.to_node.read(&mut end).await;
     });
-    node.handle()
-        .close(identity::peer_of_secret(&[66; 32]).expect("a key"));
-    timeout(PATIENCE, flood)
-        .await
-        .expect("the stream ends in time")
-        .expect("no panic");
+    node.handle().close(identity::peer_of_secret(&[66; 32]).expect("a key"));
+    timeout(PATIENCE, flood).await.expect("the stream ends in time").expect("no panic");
     good.handle().send(node.key(), vec![1]).expect("connected");
     let good_key = good.key();
     node.wait("the frame of the good peer", |event| match event {
@@ -218,9 +173,7 @@ async fn garbage_from_raw_clients_does_no_harm() {
         let _ = client.write_all(&bytes).await;
         let _ = client.shutdown().await;
         let mut rest = Vec::new();
-        let _ = timeout(PATIENCE, client.read_to_end(&mut rest))
-            .await
-            .expect("it hangs up in time");
+        let _ = timeout(PATIENCE, client.read_to_end(&mut rest)).await.expect("it hangs up in time");
     }
     let mut good = Node::start(2).await;
     good.join(&mut node).await;
@@ -238,18 +191,12 @@ async fn clients_that_say_nothing_give_their_places_back() {
         mute.push(TcpStream::connect(node.socket()).await.expect("it listens"));
     }
     // All places are taken, so this one is refused, and hung up on.
-    let mut refused = TcpStream::connect(node.socket())
-        .await
-        .expect("the kernel accepts");
+    let mut refused = TcpStream::connect(node.socket()).await.expect("the kernel accepts");
     let mut rest = Vec::new();
-    let _ = timeout(PATIENCE, refused.read_to_end(&mut rest))
-        .await
-        .expect("it hangs up in time");
+    let _ = timeout(PATIENCE, refused.read_to_end(&mut rest)).await.expect("it hangs up in time");
     // The handshakes run out of time; then there is room.
     for mut client in mute {
-        let _ = timeout(PATIENCE, client.read_to_end(&mut rest))
-            .await
-            .expect("it hangs up in time");
+        let _ = timeout(PATIENCE, client.read_to_end(&mut rest)).await.expect("it hangs up in time");
     }
     let mut good = Node::start(2).await;
     good.join(&mut node).await;
