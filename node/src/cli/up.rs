@@ -75,12 +75,14 @@ async fn serve(
     let daemon = launch(home, lock, options, stop, ready);
     let mut daemon = std::pin::pin!(daemon);
     tokio::select! {
-        ended = &mut daemon => return ended,
+        // A daemon that is told to stop at once has still been ready.
+        biased;
         said = is_ready => {
             if let Ok(ready) = said {
                 context.show_own(&ready, text)?;
             }
         }
+        ended = &mut daemon => return ended,
     }
     daemon.await
 }
