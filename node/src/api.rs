@@ -5,12 +5,7 @@
 //! can talk to a newer node. Ids are text: lesson ids as CIDs, bank ids in hex, nodes as peer ids. Wherever a request
 //! takes a lesson or bank id, a unique prefix of at least [`MIN_ID_PREFIX`] characters will do.
 
-use std::{
-    collections::BTreeMap,
-    future::Future,
-    net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
-};
+use std::{collections::BTreeMap, future::Future, path::PathBuf};
 
 use folklore_protocol::{
     claim::{Outcome, Verdict},
@@ -172,41 +167,6 @@ pub trait MemoryApi: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Answer<ImportResponse>> + Send;
 }
 
-/// How a daemon is to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpOptions {
-    /// Where to listen for peers, as [`crate::network::Address`] accepts it; empty: a free port on loopback.
-    pub listen: Vec<String>,
-    /// Peers to dial besides those known already.
-    pub peers: Vec<String>,
-    /// Where the HTTP door opens; loopback only.
-    pub http: SocketAddr,
-    /// Whether to find and be found on the local network.
-    pub mdns: bool,
-}
-
-impl Default for UpOptions {
-    fn default() -> Self {
-        let http = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Self { listen: Vec::new(), peers: Vec::new(), http, mdns: false }
-    }
-}
-
-/// What a daemon says when it is ready.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UpReady {
-    /// Node id.
-    pub node: String,
-    /// Multiaddresses where peers reach it.
-    pub listening: Vec<String>,
-    /// Address of the HTTP door.
-    pub http: SocketAddr,
-    /// The home directory.
-    pub data: String,
-    /// Process id.
-    pub pid: u32,
-}
-
 /// A lesson as shown: its id and its fields side by side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LessonView {
@@ -289,6 +249,9 @@ pub struct BankInfo {
     pub known_root: String,
     /// Root over what is held, hex. Equal roots, equal sets.
     pub held_root: String,
+    /// Whether lessons go here when a request names no bank: the bank joined last, else the home's own.
+    #[serde(default)]
+    pub default: bool,
 }
 
 /// A node that this one knows.

@@ -2,8 +2,12 @@
 
 pub mod api;
 pub mod cli;
+pub mod daemon;
+pub mod demo;
+pub mod engine;
 pub mod formats;
 pub mod home;
 pub mod http;
+pub mod memory;
 pub mod network;
 pub mod ticket;

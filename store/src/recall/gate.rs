@@ -32,8 +32,8 @@ impl Gate {
     /// The gate for the built-in embedder's cosines. Another embedder spreads its cosines otherwise and needs its own.
     pub const BUILTIN: Gate = Gate {
         coverage_slope: 0.75,
-        bar: 0.425,
-        bar_rise: 0.038,
+        bar: 0.395,
+        bar_rise: 0.0415,
         coverage_bar: 0.5,
     };
 
@@ -73,7 +73,7 @@ mod tests {
             .map(|n| gate.bar_among(n))
             .to_vec();
         assert!(
-            bars.is_sorted() && bars.iter().all(|bar| (0.4..0.8).contains(bar)),
+            bars.is_sorted() && bars.iter().all(|bar| (0.39..0.8).contains(bar)),
             "{bars:?}"
         );
     }

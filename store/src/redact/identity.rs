@@ -198,6 +198,10 @@ fn domain_end(hay: &Hay<'_>, at: usize) -> Option<usize> {
     let end = hay.skip(at, DOMAIN_BYTES, |b| {
         b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')
     });
+    // What a placeholder cut short cannot be judged; the same below.
+    if hay.cut_right(end) {
+        return None;
+    }
     let end = hay.skip_back(end, end - at, |b| matches!(b, b'-' | b'.'));
     let domain = hay.get(at..end);
     let labels = domain.split(|b| *b == b'.');
@@ -205,7 +209,7 @@ fn domain_end(hay: &Hay<'_>, at: usize) -> Option<usize> {
         && labels
             .into_iter()
             .all(|label| !label.is_empty() && label[0] != b'-');
-    (sound && !hay.cut_right(end) && hay.at(end) != Some(b'_')).then_some(end)
+    (sound && hay.at(end) != Some(b'_')).then_some(end)
 }
 
 /// Moves `start` behind the letter of an escape such as `\n`, if it stands on one.
@@ -337,7 +341,8 @@ fn unix_home(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
             b"export" | b"var" | b"mnt" | b"nfs" | b"data" | b"net" | b"c" | b"d" | b"host"
         );
     // `-I/home/…`: the letter is a flag's.
-    let flag = matches!(hay.get(parent..hit.start), [b'-', letter] if letter.is_ascii_alphabetic());
+    let flag = matches!(hay.get(parent..hit.start), [b'-', letter] if letter.is_ascii_alphabetic())
+        && !hay.cut_left(parent);
     let begins = flag
         || (hay.opens(hit.start)
             && !matches!(
@@ -377,6 +382,9 @@ fn account(hay: &Hay<'_>, at: usize, windows: bool) -> Option<Range<usize>> {
             end = whole;
         }
     }
+    if hay.cut_right(end) {
+        return None;
+    }
     let end = hay.skip_back(end, end.saturating_sub(start), |b| {
         matches!(b, b'.' | b'-' | b' ')
     });
@@ -398,7 +406,7 @@ fn account(hay: &Hay<'_>, at: usize, windows: bool) -> Option<Range<usize>> {
         ]
         .iter()
         .any(|ending| name.ends_with(ending));
-    (starts && !common && !hay.cut_right(end)).then_some(start..end)
+    (starts && !common).then_some(start..end)
 }
 
 fn private_ip(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
@@ -406,6 +414,9 @@ fn private_ip(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
         return None;
     }
     let end = hay.skip(hit.start, 16, |b| b.is_ascii_digit() || b == b'.');
+    if hay.cut_right(end) {
+        return None;
+    }
     let end = hay.skip_back(end, end - hit.start, |b| b == b'.');
     let text = std::str::from_utf8(hay.get(hit.start..end)).ok()?;
     let address: std::net::Ipv4Addr = text.parse().ok()?;
@@ -495,7 +506,7 @@ fn internal_host(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let goes_on = hay
         .at(hit.end)
         .is_some_and(|b| is_word(b) || b == b'-' || b == b'(')
-        || (hay.at(hit.end) == Some(b'.') && hay.at(hit.end + 1).is_some_and(is_word));
+        || (hay.at(hit.end) == Some(b'.') && !hay.closes(hit.end + 1));
     let glued = hay.cut_left(start)
         || matches!(
             hay.before(start),

@@ -1,5 +1,6 @@
 //! Private keys in their text forms: PEM of all kinds (also OpenSSH, PGP and SSH2), PuTTY, a PEM file in base64, age.
 
+use super::entropy::find;
 use super::hay::Hay;
 use super::rule::{Rule, found, token};
 use std::ops::Range;
@@ -186,11 +187,6 @@ fn longest_run(body: &[u8]) -> Option<usize> {
         .filter(|&longest| longest >= RUN_BYTES)
 }
 
-fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
-    hay.windows(needle.len())
-        .position(|window| window == needle)
-}
-
 /// PuTTY's own key file: header lines `Name: value`, base64 lines, to the MAC. A file cut short ends where its lines do.
 fn putty(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let mut at = hit.start;
@@ -206,7 +202,9 @@ fn putty(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
                 && colon > 0
         });
         let encoded = !line.is_empty() && line.iter().all(|&b| is_body(b));
-        if !header && !encoded {
+        // Another file begins there.
+        let next_file = at > hit.start && line.starts_with(b"PuTTY-User-Key-File-");
+        if next_file || (!header && !encoded) {
             break;
         }
         material |= encoded && line.len() >= RUN_BYTES;
