@@ -120,8 +120,8 @@ pub fn contrast(runs: &[&Run], given: Given<'_>) -> Induced {
 
 /// Everything that a set of runs teaches: from each run by itself and from the runs of each task together.
 ///
-/// Runs of one task that teach the same (kind and title) make one lesson whose evidence counts them all. Order: by task
-/// key, then as the runs came.
+/// Attempts at one task that teach the same (kind and title), and runs of any task whose lessons come out word for word the
+/// same, make one lesson whose evidence counts them all. Order: by task key, then as the runs came.
 #[must_use]
 pub fn induce(runs: &[Run], given: Given<'_>) -> Induced {
     let mut tasks: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
@@ -129,26 +129,39 @@ pub fn induce(runs: &[Run], given: Given<'_>) -> Induced {
         tasks.entry(&run.task_key).or_default().push(run);
     }
     let mut out = Induced::default();
-    for group in tasks.into_values() {
-        let mut same: Vec<(Draft, Vec<&Run>)> = Vec::new();
+    let mut told: Vec<Told<'_>> = Vec::new();
+    for (task, group) in tasks {
         for run in &group {
             let one = from_run(run, given);
             out.no_lesson.extend(one.no_lesson);
-            for draft in one.lessons {
-                let key =
-                    |other: &Draft| other.fields.kind == draft.fields.kind && other.fields.title == draft.fields.title;
-                match same.iter_mut().find(|(other, _)| key(other)) {
-                    Some((_, runs)) => runs.push(run),
-                    None => same.push((draft, vec![run])),
-                }
-            }
+            one.lessons.into_iter().for_each(|draft| tell(&mut told, task, draft, vec![run]));
         }
-        out.lessons.extend(same.into_iter().map(|(draft, runs)| with_runs(draft, &runs)));
         let together = contrast(&group, given);
-        out.lessons.extend(together.lessons);
         out.no_lesson.extend(together.no_lesson);
+        let fit: Vec<&Run> = group.iter().copied().filter(|run| unfit(run).is_none()).collect();
+        together.lessons.into_iter().for_each(|draft| tell(&mut told, task, draft, fit.clone()));
     }
+    out.lessons = told.into_iter().map(|told| with_runs(told.draft, &told.runs)).collect();
     out
+}
+
+/// A lesson, the task it came from and the runs that teach it.
+struct Told<'a> {
+    task: &'a str,
+    draft: Draft,
+    runs: Vec<&'a Run>,
+}
+
+fn tell<'a>(told: &mut Vec<Told<'a>>, task: &'a str, draft: Draft, runs: Vec<&'a Run>) {
+    let same = told.iter_mut().find(|told| {
+        let (old, new) = (&told.draft.fields, &draft.fields);
+        let attempt = told.task == task && old.title == new.title && new.kind != LessonKind::Contrast;
+        old.kind == new.kind && (attempt || old.content == new.content)
+    });
+    match same {
+        Some(told) => told.runs.extend(runs),
+        None => told.push(Told { task, draft, runs }),
+    }
 }
 
 /// Why a run can teach nothing at all.
