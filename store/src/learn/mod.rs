@@ -194,6 +194,7 @@ mod tests {
     use super::*;
     use crate::run::{RunOutcome, Step};
     use folklore_protocol::claim::Outcome;
+    use proptest::prelude::*;
 
     fn step(action: &str, observation: &str) -> Step {
         Step { think: String::new(), action: action.into(), observation: observation.into() }
@@ -257,7 +258,9 @@ mod tests {
         let runs = [refused("a"), cancelled("a"), cancelled("b")];
         let induced = induce(&runs, NONE_GIVEN);
         let kinds: Vec<_> = induced.lessons.iter().map(|draft| draft.fields.kind).collect();
-        assert_eq!(kinds, [LessonKind::Pitfall, LessonKind::Strategy, LessonKind::Contrast, LessonKind::Strategy]);
+        // What `b` teaches came out word for word the same, so it counts as another attempt.
+        assert_eq!(kinds, [LessonKind::Pitfall, LessonKind::Strategy, LessonKind::Contrast]);
+        assert_eq!(induced.lessons[1].evidence.attempts, 2);
         let contrast = &induced.lessons[2];
         assert!(contrast.fields.content.contains("[ok step 2]") && contrast.fields.content.contains("[failed step 2]"));
         assert_eq!((contrast.evidence.outcome, contrast.evidence.attempts), (Outcome::Partial, 2));
@@ -311,6 +314,56 @@ mod tests {
         other.title = "Refunds".into();
         other.content = "Use `refund_order` with `\"amount\":3` [step 1].".into();
         assert_eq!(from_run(&later, &|_| Some(other.clone())).lessons.len(), 1);
+    }
+
+    fn odd_text() -> impl Strategy<Value = String> {
+        prop_oneof![
+            Just(String::new()),
+            "(?s).{0,80}",
+            "[`\\[\\]{}\" a-z_./0-9…é]{0,60}",
+            "(get|cancel|update)_order \\{\"(order_id|note)\":\"#?[A-Z0-9]{1,6}\"\\}",
+            "respond: [A-Za-z .?!`]{0,80}",
+            "(sed -i|cat|python|git checkout|rm|pytest|grep) [a-z/._'-]{0,20} a/b.py",
+            Just("Error: no such thing as 62.50".to_owned()),
+            Just("diff --git a/x.py b/x.py\n@@ -1 +1 @@\n-é `old` thing\n+né `new` thing\n\\ No newline".to_owned()),
+            Just("{\"order_id\": \"A1B2\", \"status\": \"open\", \"x\": [{\"y\": \"A1B2\"}]}".to_owned()),
+        ]
+    }
+
+    fn odd_run() -> impl Strategy<Value = Run> {
+        let step = (odd_text(), odd_text(), odd_text()).prop_map(|(think, action, observation)| Step {
+            think,
+            action,
+            observation,
+        });
+        let expected = proptest::option::of(proptest::collection::vec(odd_text(), 0..3));
+        let steps = proptest::collection::vec(step, 0..8);
+        (odd_text(), steps, expected, proptest::collection::vec(odd_text(), 0..2), any::<bool>()).prop_map(
+            |(task, steps, expected, missing_answers, solved)| {
+                let status = if solved { RunStatus::Success } else { RunStatus::Failure };
+                let outcome = RunOutcome { status, expected, missing_answers, ..RunOutcome::default() };
+                let mut run =
+                    Run { task_key: "odd".into(), task, domain: "shop".into(), steps, outcome, ..Run::default() };
+                explain_verdict(&mut run);
+                run.tidy();
+                run
+            },
+        )
+    }
+
+    proptest! {
+        /// Whatever the runs look like: no panic, lessons within their limits, quotes that stand where they say, and no
+        /// rule that produced one that does not.
+        #[test]
+        fn odd_runs_give_sound_lessons_or_reasons(runs in proptest::collection::vec(odd_run(), 1..4)) {
+            let induced = induce(&runs, NONE_GIVEN);
+            for draft in &induced.lessons {
+                prop_assert!(draft.lesson().is_ok(), "{:?}", draft.lesson());
+            }
+            for none in &induced.no_lesson {
+                prop_assert!(!none.reason.contains("does not stand") && !none.reason.contains("no pointer") && !none.reason.contains("open quote"), "{}", none.reason);
+            }
+        }
     }
 
     #[test]
