@@ -249,6 +249,9 @@ pub struct BankInfo {
     pub known_root: String,
     /// Root over what is held, hex. Equal roots, equal sets.
     pub held_root: String,
+    /// Whether lessons go here when a request names no bank: the bank joined last, else the home's own.
+    #[serde(default)]
+    pub default: bool,
 }
 
 /// A node that this one knows.

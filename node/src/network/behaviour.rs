@@ -302,16 +302,17 @@ impl ConnectionHandler for StreamHandler {
         >,
     ) {
         match event {
-            ConnectionEvent::FullyNegotiatedInbound(FullyNegotiatedInbound { protocol: stream, .. }) => {
-                if self.arrived.len() < MAX_WAITING_STREAMS {
-                    self.arrived.push_back(stream);
-                }
+            ConnectionEvent::FullyNegotiatedInbound(FullyNegotiatedInbound { protocol: stream, .. })
+                if self.arrived.len() < MAX_WAITING_STREAMS =>
+            {
+                self.arrived.push_back(stream)
             }
             ConnectionEvent::FullyNegotiatedOutbound(FullyNegotiatedOutbound { protocol: stream, info: reply }) => {
                 // The asker may have given up; then the stream is dropped, which tells the peer.
                 let _ = reply.send(stream);
             }
-            // A failed outbound upgrade drops its `reply`, and so tells the asker.
+            // An inbound stream beyond the bound is dropped, and the peer tries again. A failed outbound upgrade drops
+            // its `reply`, and so tells the asker.
             _ => {}
         }
     }

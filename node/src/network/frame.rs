@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_promise_without_bytes_reserves_little() {
+    fn a_promise_that_is_not_kept_is_a_broken_stream() {
         let mut stream = Cursor::new(&[0u8, 0, 16, 0, 7][..]);
         let error = futures::executor::block_on(read(&mut stream)).expect_err("the stream is cut");
         assert!(matches!(error, FrameError::Io(e) if e.kind() == io::ErrorKind::UnexpectedEof));

@@ -10,7 +10,7 @@ use super::{
     dial,
     event::{DialError, DialTarget, NetworkEvent, SendError, StartError},
     identity::{PeerKey, peer_of_secret},
-    link::Registry,
+    link::{Queued, Registry},
     swarm::{Command, Driver},
     traffic::Counters,
 };
@@ -89,7 +89,8 @@ impl NetworkHandle {
     }
 
     /// Dials a peer, or an address whose peer is not known. An error means that nothing was begun; otherwise
-    /// either `Connected` or `DialFailed` follows as an event.
+    /// either `Connected` or `DialFailed` follows as an event. When the peer's own dial came first, both do:
+    /// `Connected`, and `DialFailed` with [`DialError::AlreadyConnected`], which is no fault.
     pub fn dial(&self, target: DialTarget) -> Result<(), DialError> {
         let (addresses, expected) = dial::parse(&target, self.quic)?;
         let permit = self.dials.clone().try_acquire_owned().map_err(|_| DialError::TooManyDials)?;
@@ -100,6 +101,12 @@ impl NetworkHandle {
     /// was queued does not mean that it will arrive: the session may end first.
     pub fn send(&self, peer: PeerKey, frame: Vec<u8>) -> Result<(), SendError> {
         self.registry.link(&peer).ok_or(SendError::NotConnected)?.push(frame)
+    }
+
+    /// How much waits to be written to a connected peer; `None` where no session is up. For those who would rather
+    /// look before they build a frame than have it refused.
+    pub fn queued(&self, peer: &PeerKey) -> Option<Queued> {
+        self.registry.link(peer).map(|link| link.queued())
     }
 
     /// Closes all connections of a peer; `Disconnected` follows if a session was up.
@@ -119,7 +126,8 @@ impl NetworkHandle {
         self.registry.counters()
     }
 
-    /// Stops the network and waits, about a second at most, until its tasks have ended. Frames still queued are
+    /// Stops the network and waits, two seconds at most, until its tasks have ended. `Disconnected` comes for each peer
+    /// if the events are still read, then they end. Frames still queued are
     /// dropped. Other clones of the handle stay harmless: their verbs fail or do nothing.
     pub async fn shutdown(mut self) {
         let _ = self.commands.send(Command::Shutdown);

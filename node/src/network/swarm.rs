@@ -11,30 +11,29 @@ use std::{
 
 use futures::StreamExt;
 use libp2p::{
-    Multiaddr, PeerId, Swarm, SwarmBuilder, Transport,
-    core::{ConnectedPoint, transport::ListenerId, upgrade},
-    identify, mdns, noise, ping,
-    swarm::{ConnectionId, NetworkBehaviour, SwarmEvent, behaviour::toggle::Toggle},
-    tcp, yamux,
+    Multiaddr, PeerId, Swarm,
+    core::{ConnectedPoint, transport::ListenerId},
+    identify, mdns, ping,
+    swarm::{ConnectionId, SwarmEvent},
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, watch},
     task::{Id, JoinError, JoinSet},
-    time::{Instant, MissedTickBehavior, interval, timeout_at},
+    time::{Instant, MissedTickBehavior, interval, timeout, timeout_at},
 };
 use tracing::{debug, info, warn};
 
 use super::{
     addr::{Address, AddressError, dialable, without_peer},
-    behaviour::{Carrier, InboundStream, PROTOCOL},
+    behaviour::InboundStream,
     config::{NetworkConfig, NetworkLimits},
     connection::{Connection, Heard},
     dial::{Attempt, transport_error_text},
     event::{DialError, DialTarget, NetworkEvent, StartError},
-    identity::{PeerKey, from_peer_id, keypair, peer_id_text, to_peer_id},
+    identity::{PeerKey, from_peer_id, peer_id_text, to_peer_id},
     link::Registry,
     session::{Arrival, PeerTask, Request},
-    stall::Stalling,
+    transport::{Behaviour, BehaviourEvent, build_swarm},
 };
 
 /// Events of the swarm task that may wait for room in the event queue before hints (discovered, identified) are
@@ -44,14 +43,8 @@ const OUTBOX_HINTS: usize = 256;
 /// Inbound streams that may wait for a peer's task. A peer opens one a session.
 const ARRIVALS: usize = 4;
 
-/// Inbound streams of one connection that may be under negotiation: ours, ping, identify and its push.
-const NEGOTIATING_STREAMS: usize = 16;
-
-/// Streams of one Yamux connection, both directions together. Four are in use in normal times.
-const YAMUX_STREAMS: usize = 64;
-
-/// How long a transport may take from the first packet to the end of the handshake.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a shutdown waits for a reader to take the last events.
+const LAST_EVENTS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long a shutdown waits for connections to be closed in good order.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -62,15 +55,6 @@ pub(super) enum Command {
     Close(PeerKey),
     Block(PeerKey, bool),
     Shutdown,
-}
-
-#[derive(NetworkBehaviour)]
-pub(super) struct Behaviour {
-    // First, so that it refuses before the others prepare anything.
-    carrier: Carrier,
-    ping: ping::Behaviour,
-    identify: identify::Behaviour,
-    mdns: Toggle<mdns::tokio::Behaviour>,
 }
 
 /// What is kept of a peer while it has a connection, or a task that is winding up.
@@ -175,6 +159,10 @@ impl Driver {
 
     /// Ends every task and closes every connection, in good order where the peers answer in time.
     async fn wind_down(mut self) {
+        // Tells the peers' tasks that it is over. Those that cannot hand over their last event are stopped.
+        self.peers.clear();
+        let ending = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = timeout(LAST_EVENTS_TIMEOUT, ending).await;
         self.tasks.shutdown().await;
         self.lookups.shutdown().await;
         for listener in self.listeners.keys() {
@@ -536,49 +524,4 @@ impl Driver {
             self.outbox.push_back((event, None));
         }
     }
-}
-
-fn build_swarm(config: &NetworkConfig) -> Result<Swarm<Behaviour>, StartError> {
-    let keypair = keypair(&config.keypair_secret).ok_or(StartError::Key)?;
-    let local = keypair.public().to_peer_id();
-    let transport_error = |error: &dyn std::fmt::Display| StartError::Transport(error.to_string());
-
-    let mdns = if config.mdns {
-        let found = mdns::tokio::Behaviour::new(mdns::Config::default(), local)
-            .map_err(|error| StartError::Mdns(error.to_string()))?;
-        Some(found)
-    } else {
-        None
-    };
-    let identify = identify::Behaviour::new(
-        identify::Config::new(PROTOCOL.to_string(), keypair.public())
-            .with_agent_version(concat!("folklore/", env!("CARGO_PKG_VERSION")).to_owned())
-            .with_push_listen_addr_updates(true)
-            // The address book above is the only place where addresses of peers are kept.
-            .with_cache_size(0),
-    );
-    let ping =
-        ping::Behaviour::new(ping::Config::new().with_interval(config.ping_interval).with_timeout(config.ping_timeout));
-    let behaviour = Behaviour { carrier: Carrier::new(&config.limits), ping, identify, mdns: mdns.into() };
-
-    let mut yamux = yamux::Config::default();
-    yamux.set_max_num_streams(YAMUX_STREAMS);
-    let stall_after = config.ping_interval.saturating_add(config.ping_timeout);
-    let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
-        .map(move |stream, _| Stalling::new(stream, stall_after))
-        .upgrade(upgrade::Version::V1Lazy)
-        .authenticate(noise::Config::new(&keypair).map_err(|error| transport_error(&error))?)
-        .multiplex(yamux);
-    let swarm = SwarmBuilder::with_existing_identity(keypair)
-        .with_tokio()
-        // Opens no socket until a QUIC address is listened on or dialled, and those are refused when it is off.
-        .with_quic()
-        .with_other_transport(|_| tcp)
-        .map_err(|error| transport_error(&error))?
-        .with_behaviour(move |_| behaviour)
-        .map_err(|error| transport_error(&error))?
-        .with_swarm_config(|swarm| swarm.with_max_negotiating_inbound_streams(NEGOTIATING_STREAMS))
-        .with_connection_timeout(HANDSHAKE_TIMEOUT)
-        .build();
-    Ok(swarm)
 }

@@ -118,29 +118,31 @@ pub fn contrast(runs: &[&Run], given: Given<'_>) -> Induced {
     out
 }
 
-/// Everything that a set of runs teaches: from each run by itself and from the runs of each task together.
+/// Everything that a set of runs teaches: from each run by itself, then from the runs of each task together.
+///
+/// Lessons that come out word for word the same are one, whose evidence counts the runs of all.
+#[must_use]
+pub fn induce(runs: &[Run], given: Given<'_>) -> Induced {
+    let mut out = Induced::default();
+    let mut told = each(runs, given, &mut out.no_lesson);
+    for (task, group) in by_task(runs) {
+        let together = contrast(&group, given);
+        out.no_lesson.extend(together.no_lesson);
+        let fit: Vec<&Run> = group.into_iter().filter(|run| unfit(run).is_none()).collect();
+        together.lessons.into_iter().for_each(|draft| tell(&mut told, task, draft, fit.clone()));
+    }
+    out.lessons = told.into_iter().map(|told| with_runs(told.draft, &told.runs)).collect();
+    out
+}
+
+/// What runs teach each by itself.
 ///
 /// Attempts at one task that teach the same (kind and title), and runs of any task whose lessons come out word for word the
 /// same, make one lesson whose evidence counts them all. Order: by task key, then as the runs came.
 #[must_use]
-pub fn induce(runs: &[Run], given: Given<'_>) -> Induced {
-    let mut tasks: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
-    for run in runs {
-        tasks.entry(&run.task_key).or_default().push(run);
-    }
+pub fn separately(runs: &[Run], given: Given<'_>) -> Induced {
     let mut out = Induced::default();
-    let mut told: Vec<Told<'_>> = Vec::new();
-    for (task, group) in tasks {
-        for run in &group {
-            let one = from_run(run, given);
-            out.no_lesson.extend(one.no_lesson);
-            one.lessons.into_iter().for_each(|draft| tell(&mut told, task, draft, vec![run]));
-        }
-        let together = contrast(&group, given);
-        out.no_lesson.extend(together.no_lesson);
-        let fit: Vec<&Run> = group.iter().copied().filter(|run| unfit(run).is_none()).collect();
-        together.lessons.into_iter().for_each(|draft| tell(&mut told, task, draft, fit.clone()));
-    }
+    let told = each(runs, given, &mut out.no_lesson);
     out.lessons = told.into_iter().map(|told| with_runs(told.draft, &told.runs)).collect();
     out
 }
@@ -150,6 +152,18 @@ struct Told<'a> {
     task: &'a str,
     draft: Draft,
     runs: Vec<&'a Run>,
+}
+
+fn each<'a>(runs: &'a [Run], given: Given<'_>, no_lesson: &mut Vec<NoLesson>) -> Vec<Told<'a>> {
+    let mut told = Vec::new();
+    for (task, group) in by_task(runs) {
+        for run in group {
+            let one = from_run(run, given);
+            no_lesson.extend(one.no_lesson);
+            one.lessons.into_iter().for_each(|draft| tell(&mut told, task, draft, vec![run]));
+        }
+    }
+    told
 }
 
 fn tell<'a>(told: &mut Vec<Told<'a>>, task: &'a str, draft: Draft, runs: Vec<&'a Run>) {
@@ -162,6 +176,14 @@ fn tell<'a>(told: &mut Vec<Told<'a>>, task: &'a str, draft: Draft, runs: Vec<&'a
         Some(told) => told.runs.extend(runs),
         None => told.push(Told { task, draft, runs }),
     }
+}
+
+fn by_task(runs: &[Run]) -> BTreeMap<&str, Vec<&Run>> {
+    let mut tasks: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+    for run in runs {
+        tasks.entry(&run.task_key).or_default().push(run);
+    }
+    tasks
 }
 
 /// Why a run can teach nothing at all.

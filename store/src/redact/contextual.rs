@@ -1,6 +1,6 @@
 //! Secrets without a form of their own, known by whose name they are assigned to.
 
-use super::entropy::shannon;
+use super::entropy::{contains, find, looks_drawn, shannon};
 use super::hay::Hay;
 use super::rule::{Rule, assigned, found};
 use std::ops::Range;
@@ -84,6 +84,20 @@ pub(crate) const RULES: &[Rule] = &[
         "0x[0-9a-fA-F]{64}",
     ),
     assigned("django-secret-key", "Django", &["secret_key"], "django-insecure-[A-Za-z0-9!@#$%^&*(=_+-]{40,60}"),
+    assigned(
+        "session-cookie",
+        "HTTP cookie (RFC 6265)",
+        &["_gitlab_session", "phpsessid", "jsessionid", "connect.sid", "aspxauth"],
+        "[A-Za-z0-9%._-]{20,}",
+    ),
+    assigned(
+        "sidekiq-key",
+        "Sidekiq",
+        &["enterprise__contribsys__com", "gems__contribsys__com"],
+        "[0-9a-f]{8}:[0-9a-f]{8}",
+    ),
+    found("hashicorp-vault-token", "HashiCorp Vault", &["s."], old_vault_token),
+    found("kubernetes-secret", "Kubernetes", &["kind: secret"], kubernetes_secret),
 ];
 
 const HEX_32: &str = "[0-9a-f]{32}";
@@ -128,4 +142,71 @@ fn beside_key_id(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
         at = hay.skip(end.max(start + 1), BESIDE_BYTES, inside);
     }
     None
+}
+
+/// Length of the part behind `s.` in a Vault token from before version 1.10, in bytes.
+const OLD_VAULT_BYTES: usize = 24;
+
+/// `s.` and 24 letters and digits, which must look drawn: attribute names of that length occur.
+fn old_vault_token(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
+    let end = hay.skip(hit.end, OLD_VAULT_BYTES + 1, |b| b.is_ascii_alphanumeric());
+    let token = hay.get(hit.end..end);
+    let digits = token.iter().filter(|b| b.is_ascii_digit()).count();
+    (hay.at(hit.start) == Some(b's')
+        && token.len() == OLD_VAULT_BYTES
+        && digits >= 2
+        && looks_drawn(token)
+        && hay.opens(hit.start)
+        && hay.closes(end))
+    .then_some(hit.start..end)
+}
+
+/// How far from `kind: Secret` its data is looked for, in bytes, and how much of it is read.
+const MANIFEST_BYTES: usize = 2048;
+const MANIFEST_DATA_BYTES: usize = 64 * 1024;
+
+/// The `data` or `stringData` of a Kubernetes secret in YAML: everything indented below it, whatever its names are.
+fn kubernetes_secret(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
+    // As a file has it, then as a JSON string has it.
+    secret_data(hay, &hit, b"\n").or_else(|| secret_data(hay, &hit, b"\\n"))
+}
+
+/// The same, where `newline` ends lines.
+fn secret_data(hay: &Hay<'_>, hit: &Range<usize>, newline: &[u8]) -> Option<Range<usize>> {
+    let line = |text: &[u8]| [newline, text].concat();
+    let headings = [[&line(b"data:")[..], newline].concat(), [&line(b"stringData:")[..], newline].concat()];
+    // The object ends where another document of the stream or another object begins.
+    let others = [b"kind: ".to_vec(), line(b"---")];
+    let mut ahead = hay.ahead(hit.end, MANIFEST_BYTES);
+    let mut behind = hay.behind(hit.start, MANIFEST_BYTES);
+    for other in &others {
+        ahead = &ahead[..find(ahead, other).unwrap_or(ahead.len())];
+        let from = behind.windows(other.len()).rposition(|window| window == other);
+        behind = &behind[from.map_or(0, |at| at + other.len())..];
+    }
+    let below = |bytes: &[u8]| headings.iter().find_map(|heading| Some(find(bytes, heading)? + heading.len()));
+    let start = match below(ahead) {
+        Some(at) => hit.end + at,
+        None => hit.start - behind.len() + below(behind)?,
+    };
+    let rest = hay.ahead(start, MANIFEST_DATA_BYTES);
+    let mut length = 0;
+    let mut filled = false;
+    while rest.get(length) == Some(&b' ') {
+        let next = &rest[length..];
+        let end = find(next, newline).unwrap_or(next.len());
+        // In a JSON string the last line ends with the string.
+        let end = next[..end].iter().position(|b| *b == b'"').filter(|_| newline != b"\n").unwrap_or(end);
+        filled |= next.iter().take(end).position(|b| *b == b':').is_some_and(|colon| end > colon + 5);
+        length += end;
+        if !rest[length..].starts_with(newline) {
+            break;
+        }
+        length += newline.len();
+    }
+    let block = rest[..length].strip_suffix(newline).unwrap_or(&rest[..length]);
+    let indent = block.iter().take_while(|b| **b == b' ').count();
+    let end = start + block.len();
+    // A chart's template holds no values.
+    (filled && !contains(block, b"{{") && !hay.cut_right(end)).then_some(start + indent..end)
 }

@@ -1,5 +1,8 @@
 //! How random a string looks, and whether it is only a stand-in for a secret.
 
+use aho_corasick::AhoCorasick;
+use std::sync::OnceLock;
+
 /// Shannon entropy of the bytes of `value`, in bits per byte (0.0 for an empty value, at most 8.0).
 ///
 /// A random token over 62 letters and digits measures about 3.7 at 16 bytes and 4.9 at 40; random hex about 3.2 at 16
@@ -127,7 +130,7 @@ const REFERENCE_STARTS: &[&str] = &[
 pub(crate) fn is_stand_in(value: &[u8]) -> bool {
     let lower = value.to_ascii_lowercase();
     REFERENCE_STARTS.iter().any(|start| lower.starts_with(start.as_bytes()))
-        || STAND_IN_WORDS.iter().any(|word| says(&lower, word.as_bytes()))
+        || says_stand_in(&lower)
         || contains(&lower, b"${")
         || contains(&lower, b"{{")
         || contains(&lower, b"%s")
@@ -140,20 +143,29 @@ const SHORT_VALUE_BYTES: usize = 20;
 /// From this length on, in bytes, a stand-in word counts in any value: chance does not write it.
 const LONG_WORD_BYTES: usize = 7;
 
-/// Whether `value` says `word`. In a long value a short word must begin or end where the value or a part of it does:
-/// among random characters `mock` or `fake` comes up once in some ten thousand tokens.
-fn says(value: &[u8], word: &[u8]) -> bool {
-    let anywhere = value.len() <= SHORT_VALUE_BYTES || word.len() >= LONG_WORD_BYTES;
+/// Whether `value` says one of the stand-in words. In a long value a short word must begin or end where the value or a
+/// part of it does: among random characters `mock` or `fake` comes up once in some ten thousand tokens.
+fn says_stand_in(value: &[u8]) -> bool {
+    static WORDS: OnceLock<AhoCorasick> = OnceLock::new();
+    let words =
+        WORDS.get_or_init(|| AhoCorasick::new(STAND_IN_WORDS).expect("a constant list of words fits an automaton"));
     let edge = |at: Option<usize>| at.and_then(|at| value.get(at)).is_none_or(|b| !b.is_ascii_alphanumeric());
-    value
-        .windows(word.len())
-        .enumerate()
-        .any(|(at, window)| window == word && (anywhere || edge(at.checked_sub(1)) || edge(Some(at + word.len()))))
+    words.find_overlapping_iter(value).any(|word| {
+        value.len() <= SHORT_VALUE_BYTES
+            || word.len() >= LONG_WORD_BYTES
+            || edge(word.start().checked_sub(1))
+            || edge(Some(word.end()))
+    })
 }
 
-/// Whether `needle` occurs in `hay`. Plain search: both are short here.
+/// Whether `needle` occurs in `hay`.
 pub(crate) fn contains(hay: &[u8], needle: &[u8]) -> bool {
-    hay.windows(needle.len()).any(|window| window == needle)
+    find(hay, needle).is_some()
+}
+
+/// Where `needle` first occurs in `hay`. Plain search: both are short here.
+pub(crate) fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
+    hay.windows(needle.len()).position(|window| window == needle)
 }
 
 /// Whether at least three quarters of the neighbouring bytes go up by one, go down by one or stay the same.

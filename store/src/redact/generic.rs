@@ -2,7 +2,7 @@
 
 use super::assignment::{self, Tie, Value};
 use super::entropy::{contains, is_stand_in, looks_drawn, shannon};
-use super::hay::Hay;
+use super::hay::{Hay, is_base64};
 use super::rule::{Rule, found};
 use std::ops::Range;
 
@@ -38,7 +38,52 @@ pub(crate) const RULES: &[Rule] = &[
         ],
         secret,
     ),
+    found("secret", PROVIDER, &["key"], key),
 ];
+
+/// What names a key that is none: to a table, a cache, a lock, a map.
+const KEY_HEADS: &[&str] = &[
+    "cache",
+    "primary",
+    "foreign",
+    "sort",
+    "dedupe",
+    "dedup",
+    "partition",
+    "object",
+    "row",
+    "group",
+    "order",
+    "hot",
+    "map",
+    "dict",
+    "index",
+    "unique",
+    "natural",
+    "composite",
+    "routing",
+    "shard",
+    "s3",
+    "file",
+    "storage",
+    "query",
+    "translation",
+    "i18n",
+    "lookup",
+    "hash",
+    "item",
+    "node",
+    "state",
+    "react",
+    "host",
+    "known",
+    "ssh",
+    "pub",
+];
+
+/// Fewest bytes and least entropy of what is only called a key.
+const KEY_BYTES: usize = 16;
+const KEY_FLOOR: f64 = 3.2;
 
 /// What may follow the keyword within its name (lower case, separators dropped). Anything else names another thing:
 /// `token_count`, `password_file`, `secret_name`, `tokenizer`.
@@ -150,6 +195,21 @@ fn secret(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
         && !is_named_thing(bytes)
         && (value.quoted || !is_code(hay, &value));
     real.then_some(value.range)
+}
+
+/// `ACME_KEY=…`, `adminKey: "…"`: a weaker name than those above, so the value must look more like one.
+fn key(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
+    let name_at = assignment::name_start(hay, hit.start);
+    let head = hay.get(name_at..hit.start).to_ascii_lowercase();
+    let plain = head.split(|b| *b == b'_').any(|part| KEY_HEADS.iter().any(|head| part.ends_with(head.as_bytes())));
+    let separated = matches!(hay.before(hit.start), Some(b'_' | b'-'));
+    if plain || !(separated || (name_at < hit.start && begins_word(hay, hit.start))) {
+        return None;
+    }
+    let value = secret(hay, hit)?;
+    let bytes = hay.get(value.clone());
+    (bytes.len() >= KEY_BYTES && shannon(bytes) >= KEY_FLOOR && bytes.iter().all(|&b| is_base64(b) || b == b'='))
+        .then_some(value)
 }
 
 /// The value, if the name around the keyword is that of a secret. Nothing where a placeholder cuts name or value short:

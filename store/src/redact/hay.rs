@@ -98,13 +98,10 @@ impl<'t> Hay<'t> {
                 // with what such escapes end in.
                 let digits =
                     behind[..behind.len() - 1].iter().rev().take_while(|b| b.is_ascii_digit() || **b == b';').count();
-                match behind[..behind.len() - 1 - digits] {
-                    [.., 0x1b, b'['] => true,
-                    [.., b'1', b'b' | b'B', b'['] => true,
-                    [.., b'3', b'3', b'['] => true,
-                    [.., b'\\', b'e', b'['] => true,
-                    _ => false,
-                }
+                matches!(
+                    behind[..behind.len() - 1 - digits],
+                    [.., 0x1b, b'['] | [.., b'1', b'b' | b'B', b'['] | [.., b'3', b'3', b'['] | [.., b'\\', b'e', b'[']
+                )
             }
             _ => false,
         }

@@ -160,11 +160,15 @@ fn email(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
 /// The end of the domain name that begins at `at`: two labels or more, no empty one.
 fn domain_end(hay: &Hay<'_>, at: usize) -> Option<usize> {
     let end = hay.skip(at, DOMAIN_BYTES, |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'));
+    // What a placeholder cut short cannot be judged; the same below.
+    if hay.cut_right(end) {
+        return None;
+    }
     let end = hay.skip_back(end, end - at, |b| matches!(b, b'-' | b'.'));
     let domain = hay.get(at..end);
     let labels = domain.split(|b| *b == b'.');
     let sound = domain.contains(&b'.') && labels.into_iter().all(|label| !label.is_empty() && label[0] != b'-');
-    (sound && !hay.cut_right(end) && hay.at(end) != Some(b'_')).then_some(end)
+    (sound && hay.at(end) != Some(b'_')).then_some(end)
 }
 
 /// Moves `start` behind the letter of an escape such as `\n`, if it stands on one.
@@ -296,7 +300,8 @@ fn unix_home(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
             b"export" | b"var" | b"mnt" | b"nfs" | b"data" | b"net" | b"c" | b"d" | b"host"
         );
     // `-I/home/…`: the letter is a flag's.
-    let flag = matches!(hay.get(parent..hit.start), [b'-', letter] if letter.is_ascii_alphabetic());
+    let flag =
+        matches!(hay.get(parent..hit.start), [b'-', letter] if letter.is_ascii_alphabetic()) && !hay.cut_left(parent);
     let begins =
         flag || (hay.opens(hit.start) && !matches!(hay.before(hit.start), Some(b'.' | b'-' | b'}' | b'*' | b')')));
     if !begins && !mounted {
@@ -326,6 +331,9 @@ fn account(hay: &Hay<'_>, at: usize, windows: bool) -> Option<Range<usize>> {
             end = whole;
         }
     }
+    if hay.cut_right(end) {
+        return None;
+    }
     let end = hay.skip_back(end, end.saturating_sub(start), |b| matches!(b, b'.' | b'-' | b' '));
     let name = hay.get(start..end).to_ascii_lowercase();
     let starts = name.first().is_some_and(|b| b.is_ascii_alphanumeric() || *b >= 0x80);
@@ -333,7 +341,7 @@ fn account(hay: &Hay<'_>, at: usize, windows: bool) -> Option<Range<usize>> {
         || [&b".html"[..], b".php", b".js", b".py", b".md", b".json", b".css"]
             .iter()
             .any(|ending| name.ends_with(ending));
-    (starts && !common && !hay.cut_right(end)).then_some(start..end)
+    (starts && !common).then_some(start..end)
 }
 
 fn private_ip(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
@@ -341,6 +349,9 @@ fn private_ip(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
         return None;
     }
     let end = hay.skip(hit.start, 16, |b| b.is_ascii_digit() || b == b'.');
+    if hay.cut_right(end) {
+        return None;
+    }
     let end = hay.skip_back(end, end - hit.start, |b| b == b'.');
     let text = std::str::from_utf8(hay.get(hit.start..end)).ok()?;
     let address: std::net::Ipv4Addr = text.parse().ok()?;
@@ -425,7 +436,7 @@ fn internal_host(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let start = hay.skip_back(hit.start, DOMAIN_BYTES, inside);
     let start = past_escape(hay, start, hit.start);
     let goes_on = hay.at(hit.end).is_some_and(|b| is_word(b) || b == b'-' || b == b'(')
-        || (hay.at(hit.end) == Some(b'.') && hay.at(hit.end + 1).is_some_and(is_word));
+        || (hay.at(hit.end) == Some(b'.') && !hay.closes(hit.end + 1));
     let glued = hay.cut_left(start) || matches!(hay.before(start), Some(b'_' | b'$' | b'}' | b')' | b']' | b'*'));
     if goes_on || glued || hay.cut_right(hit.end) || start >= hit.start {
         return None;

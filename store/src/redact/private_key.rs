@@ -1,5 +1,6 @@
 //! Private keys in their text forms: PEM of all kinds (also OpenSSH, PGP and SSH2), PuTTY, a PEM file in base64, age.
 
+use super::entropy::find;
 use super::hay::Hay;
 use super::rule::{Rule, found, token};
 use std::ops::Range;
@@ -150,10 +151,6 @@ fn longest_run(body: &[u8]) -> Option<usize> {
     body.split(|&b| !is_body(b)).map(<[u8]>::len).max().filter(|&longest| longest >= RUN_BYTES)
 }
 
-fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
-    hay.windows(needle.len()).position(|window| window == needle)
-}
-
 /// PuTTY's own key file: header lines `Name: value`, base64 lines, to the MAC. A file cut short ends where its lines do.
 fn putty(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let mut at = hit.start;
@@ -167,7 +164,9 @@ fn putty(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
             .position(|&b| b == b':')
             .is_some_and(|colon| line[..colon].iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-') && colon > 0);
         let encoded = !line.is_empty() && line.iter().all(|&b| is_body(b));
-        if !header && !encoded {
+        // Another file begins there.
+        let next_file = at > hit.start && line.starts_with(b"PuTTY-User-Key-File-");
+        if next_file || (!header && !encoded) {
             break;
         }
         material |= encoded && line.len() >= RUN_BYTES;

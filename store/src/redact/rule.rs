@@ -41,7 +41,7 @@ pub(crate) enum Shape {
 const TOKEN_FLOOR: f64 = 1.8;
 
 /// Floor for a value recognised by the name it is assigned to.
-const ASSIGNED_FLOOR: f64 = 2.8;
+const ASSIGNED_FLOOR: f64 = 2.2;
 
 /// A token with a prefix so telling that it is taken wherever it stands. The body must be at least
 /// [`super::scanner::FLOOR_BYTES`] long.
@@ -122,7 +122,6 @@ pub(crate) const fn personal(id: &'static str, keywords: &'static [&'static str]
 /// All rules, most telling first: where two rules of one class claim the same text, the one earlier in the table names
 /// it. The catch-all comes after every credential with a name, identity last.
 pub(crate) fn all() -> impl Iterator<Item = &'static Rule> {
-    [private_key::RULES, tokens::RULES, contextual::RULES, authority::RULES, generic::RULES, identity::RULES]
-        .into_iter()
-        .flatten()
+    let telling = [contextual::RULES, authority::RULES, generic::RULES, identity::RULES];
+    [private_key::RULES].into_iter().chain(tokens::TABLES).chain(telling).flatten()
 }

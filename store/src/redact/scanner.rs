@@ -140,14 +140,13 @@ impl Scanner {
                 (hay.opens(start) && hay.closes(end) && !is_documentation(whole) && shannon(whole) >= rule.floor)
                     .then_some(start..end)
             }
-            Shape::Assigned { .. } => {
-                let value = assignment::after_name(hay, hit)?;
+            Shape::Assigned { .. } => assignment::after_name(hay, hit).find_map(|value| {
                 let rest = hay.ahead(value.start, REACH_BYTES);
                 let found = self.expressions(index).after.find(rest)?;
                 let end = value.start + found.end();
                 (hay.closes(end) && shannon(found.as_bytes()) >= rule.floor && !is_documentation(found.as_bytes()))
                     .then_some(value.start..end)
-            }
+            }),
             Shape::Found(search) => search(hay, hit),
         }
     }

@@ -161,8 +161,9 @@ async fn frames_that_cannot_be_sent_are_refused_at_once() {
 
 #[tokio::test]
 async fn a_connected_peer_tells_where_it_listens() {
-    let (mut one, mut two) = (Node::start(1).await, Node::start(2).await);
-    one.join(&mut two).await;
+    let (mut one, two) = (Node::start(1).await, Node::start(2).await);
+    // Not joined: that would pass over the hint.
+    one.handle().dial(two.target()).expect("a sound target");
     let (two_key, wanted) = (two.key(), two.address.clone());
     one.wait("the addresses of the peer", |event| match event {
         NetworkEvent::Identified { peer, listen_addresses } => {
@@ -171,6 +172,40 @@ async fn a_connected_peer_tells_where_it_listens() {
         _ => None,
     })
     .await;
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement; run it with --nocapture"]
+async fn how_fast_frames_go_over_loopback() {
+    let (mut one, mut two) = (Node::start(1).await, Node::start(2).await);
+    one.join(&mut two).await;
+    for (size, count) in [(200, 200_000u32), (16 * 1024, 20_000), (512 * 1024, 600)] {
+        let begun = Instant::now();
+        let sending = tokio::spawn(send_all(one.handle().clone(), two.key(), (0..count).map(move |_| vec![3; size])));
+        for _ in 0..count {
+            assert_eq!(two.frame(one.key()).await.len(), size);
+        }
+        sending.await.expect("all was sent");
+        let seconds = begun.elapsed().as_secs_f64();
+        println!(
+            "{count} frames of {size} bytes: {:.0} frames/s, {:.1} MB/s",
+            f64::from(count) / seconds,
+            f64::from(count) * size as f64 / seconds / 1e6
+        );
+    }
+    let mut trips = Vec::new();
+    for _ in 0..2000 {
+        let begun = Instant::now();
+        one.handle().send(two.key(), vec![1]).expect("connected");
+        two.frame(one.key()).await;
+        two.handle().send(one.key(), vec![1]).expect("connected");
+        one.frame(two.key()).await;
+        trips.push(begun.elapsed());
+    }
+    trips.sort_unstable();
+    println!("round trip: median {:?}, 99th percentile {:?}", trips[1000], trips[1980]);
     one.stop().await;
     two.stop().await;
 }

@@ -162,8 +162,8 @@ async fn a_peer_that_comes_back_replaces_its_dead_session_at_once() {
 #[tokio::test]
 async fn a_cut_link_is_noticed_by_both_sides() {
     let quick = |config: &mut NetworkConfig| {
-        config.ping_interval = Duration::from_millis(300);
-        config.ping_timeout = Duration::from_millis(700);
+        config.ping_interval = Duration::from_millis(500);
+        config.ping_timeout = Duration::from_millis(1500);
     };
     let (mut one, mut two) = (Node::start_with(1, quick).await, Node::start_with(2, quick).await);
     let (one_key, two_key) = (one.key(), two.key());
@@ -171,7 +171,7 @@ async fn a_cut_link_is_noticed_by_both_sides() {
     one.handle().dial(at(&relay.address)).expect("a sound target");
     tokio::join!(one.connected(two_key), two.connected(one_key));
     // Quiet for far longer than the limit, but alive.
-    let quiet = timeout(Duration::from_millis(2500), one.next()).await;
+    let quiet = timeout(Duration::from_secs(4), one.next()).await;
     assert!(quiet.is_err(), "{quiet:?}");
 
     relay.freeze();
@@ -179,8 +179,11 @@ async fn a_cut_link_is_noticed_by_both_sides() {
     // Much under way, so that the sockets are stuffed when they are to be closed.
     while one.handle().send(two_key, vec![5; 100_000]).is_ok() {}
     let (a, b) = tokio::join!(one.disconnected(two_key), two.disconnected(one_key));
-    println!("a cut link was noticed after {:?} (limit 1 s)", cut.elapsed());
-    assert_eq!((a, b), (DisconnectReason::ConnectionClosed, DisconnectReason::ConnectionClosed));
+    println!("a cut link was noticed after {:?} (limit 2 s)", cut.elapsed());
+    // The silence is noticed, or the socket that takes nothing, whichever comes first.
+    for reason in [a, b] {
+        assert!(matches!(reason, DisconnectReason::ConnectionClosed | DisconnectReason::StreamEnded(_)), "{reason:?}");
+    }
 
     // And another way to the peer can be taken at once.
     one.join(&mut two).await;
@@ -274,4 +277,34 @@ async fn a_port_that_is_taken_is_reported() {
     assert!(error.contains("in use"), "{error}");
     assert_eq!(Some(one.handle().listening()), listening.map(|one| vec![one]));
     one.stop().await;
+}
+
+/// Run alone in a network namespace: `unshare -rn sh -c 'ip link set lo up; ip link add veth0 type veth peer name
+/// veth1; ip addr add 10.9.9.1/24 dev veth0; ip link set veth0 up; ip link set veth1 up; …'`.
+#[tokio::test]
+#[ignore = "needs a network namespace with the address 10.9.9.1 on a multicast interface"]
+async fn neighbours_find_each_other_by_mdns() {
+    let lan = |config: &mut NetworkConfig| {
+        config.mdns = true;
+        config.listen = vec!["10.9.9.1:0".to_owned()];
+    };
+    let (mut one, two) = (Node::start_with(1, lan).await, Node::start_with(2, lan).await);
+    let two_key = two.key();
+    let addresses = one
+        .wait("the neighbour", |event| match event {
+            NetworkEvent::Discovered { peer, addresses } => {
+                assert_eq!(peer, two_key);
+                Some(addresses)
+            }
+            _ => None,
+        })
+        .await;
+    assert_eq!(addresses, std::slice::from_ref(&two.address));
+    one.handle().dial(DialTarget { peer: Some(two_key), addresses }).expect("a sound target");
+    one.wait("a session", |event| {
+        matches!(event, NetworkEvent::Connected { peer, .. } if peer == two_key).then_some(())
+    })
+    .await;
+    one.stop().await;
+    two.stop().await;
 }

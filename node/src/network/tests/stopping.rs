@@ -1,7 +1,7 @@
 //! The end: nothing is left behind.
 
 use super::{
-    super::{DialError, StartError},
+    super::{DialError, DisconnectReason, StartError},
     *,
 };
 
@@ -30,6 +30,18 @@ async fn a_shutdown_ends_every_task() {
     handle.block(two_key, true);
     handle.close(two_key);
     handle.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_the_sessions_and_then_the_events() {
+    let (mut one, mut two) = (Node::start(1).await, Node::start(2).await);
+    one.join(&mut two).await;
+    one.handle().clone().shutdown().await;
+    assert_eq!(one.disconnected(two.key()).await, DisconnectReason::Stopping);
+    let rest = timeout(PATIENCE, async { while one.network.events.recv().await.is_some() {} });
+    rest.await.expect("the events end");
+    two.disconnected(one.key()).await;
+    two.stop().await;
 }
 
 #[tokio::test]
