@@ -169,14 +169,14 @@ fn the_demo_asks_for_lessons_that_exist_in_other_words() {
         words.map(str::to_lowercase).collect()
     };
     for query in queries {
-        assert!(demo_dir().join(&query.file).is_file(), "{}", query.file);
+        assert!(demo_dir().join(&query.file).exists(), "{}", query.file);
         let run =
             runs.iter().find(|run| run.task_key == query.task_key && run.outcome.status == RunStatus::Failure).unwrap();
         let digest = run.digest();
         let lesson = lessons.iter().find(|draft| draft.evidence.run_digest == Some(digest)).unwrap();
         let (asked, title) = (words(&query.query), words(&format!("{} {}", lesson.fields.title, lesson.fields.task)));
         let shared = asked.intersection(&title).count();
-        assert!(shared * 3 <= asked.len(), "{:?} says it in the lesson's words: {title:?}", query.query);
+        assert!(shared * 2 <= asked.len(), "{:?} says it in the lesson's words: {title:?}", query.query);
     }
 }
 
