@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::gate::Gate;
+use super::gate::{Gate, Likeness};
 use super::{DENSE_SHARE, EmptyReason, LEXICAL_SHARE};
 use crate::embed::{EmbedError, Embedder, EmbedderIdentity};
 use crate::index::Filter;
@@ -91,12 +91,7 @@ pub struct RankOptions<'a> {
 
 impl Default for RankOptions<'_> {
     fn default() -> Self {
-        RankOptions {
-            k: 1,
-            min_score: None,
-            filter: None,
-            weight: None,
-        }
+        RankOptions { k: 1, min_score: None, filter: None, weight: None }
     }
 }
 
@@ -122,9 +117,12 @@ pub struct Ranker {
 /// A query made ready: its vector, if there is one, and its weighed terms.
 struct Probe<'q> {
     vector: Option<Vec<f32>>,
+    error: Option<EmbedError>,
     words: Weighed<'q>,
     /// Lessons that compete: held and external.
     lessons: usize,
+    /// What it means that a candidate has no cosine.
+    without_cosine: Likeness,
 }
 
 /// A candidate before the best BM25 is known.
@@ -142,12 +140,7 @@ impl Ranker {
     #[must_use]
     pub fn new(embedder: Arc<dyn Embedder>, gate: Gate) -> Self {
         let dense = DenseIndex::new(embedder.identity().dim);
-        Ranker {
-            embedder,
-            gate,
-            dense,
-            lexical: LexicalIndex::new(),
-        }
+        Ranker { embedder, gate, dense, lexical: LexicalIndex::new() }
     }
 
     /// What its vectors are made by.
@@ -182,13 +175,7 @@ impl Ranker {
     ///
     /// # Errors
     /// When a vector does not fit. The lesson is then found by its words and by the vectors before that one.
-    pub fn add_embedded(
-        &mut self,
-        slot: u32,
-        task: &str,
-        text: &str,
-        vectors: &[Vec<f32>],
-    ) -> Result<(), RankerError> {
+    pub fn add_embedded(&mut self, slot: u32, task: &str, text: &str, vectors: &[Vec<f32>]) -> Result<(), RankerError> {
         self.add_words(slot, task, text);
         self.add_vectors(slot, vectors.iter().map(Vec::as_slice))
     }
@@ -198,11 +185,7 @@ impl Ranker {
         self.lexical.add(slot, &[task, text]);
     }
 
-    fn add_vectors<'v>(
-        &mut self,
-        slot: u32,
-        vectors: impl Iterator<Item = &'v [f32]>,
-    ) -> Result<(), RankerError> {
+    fn add_vectors<'v>(&mut self, slot: u32, vectors: impl Iterator<Item = &'v [f32]>) -> Result<(), RankerError> {
         for vector in vectors {
             self.dense.add(slot, vector)?;
         }
@@ -224,34 +207,19 @@ impl Ranker {
     /// The best lessons for `query` among those held and `externals`, scored by one measure: idf and the best BM25
     /// are those of all together. The caller leaves out externals that it holds itself.
     #[must_use]
-    pub fn rank_with(
-        &self,
-        query: &str,
-        options: &RankOptions<'_>,
-        externals: &[External<'_>],
-    ) -> Ranked {
+    pub fn rank_with(&self, query: &str, options: &RankOptions<'_>, externals: &[External<'_>]) -> Ranked {
         if self.is_empty() && externals.is_empty() {
-            return Ranked {
-                reason: Some(EmptyReason::BankEmpty),
-                ..Ranked::default()
-            };
+            return Ranked { reason: Some(EmptyReason::BankEmpty), ..Ranked::default() };
         }
         let words = LexicalQuery::new(query);
         let counts = term_counts(externals);
-        let (vector, mut embedder_error) = match self.embedder.embed_one(query) {
-            Ok(vector) => (vector, None),
-            Err(error) => (None, Some(error)),
-        };
-        let probe = Probe {
-            vector,
-            words: self.lexical.weigh(&words, &counts),
-            lessons: self.len() + externals.len(),
-        };
-        let outside = match self.external_candidates(&probe, externals, &counts) {
-            Ok(outside) => outside,
+        let mut probe = self.probe(&words, &counts, self.embedder.embed_one(query));
+        let mut embedder_error = probe.error.take();
+        let outside = match self.external_vectors(&probe, externals) {
+            Ok(vectors) => external_candidates(&probe, externals, &counts, &vectors),
             Err(error) => {
-                embedder_error.get_or_insert(error);
-                Vec::new()
+                embedder_error = Some(error);
+                external_candidates(&probe, externals, &counts, &[])
             }
         };
         let hits = self.select(&probe, options, &outside);
@@ -264,11 +232,7 @@ impl Ranker {
         } else {
             Some(EmptyReason::BelowThreshold)
         };
-        Ranked {
-            hits,
-            reason,
-            embedder_error,
-        }
+        Ranked { hits, reason, embedder_error }
     }
 
     /// Scores lessons that are not in the index, each in its place, as [`Ranker::rank_with`] would: with the idf of all
@@ -276,91 +240,64 @@ impl Ranker {
     ///
     /// # Errors
     /// When the embedder fails.
-    pub fn score_external(
-        &self,
-        query: &str,
-        externals: &[External<'_>],
-    ) -> Result<Vec<Scored>, EmbedError> {
+    pub fn score_external(&self, query: &str, externals: &[External<'_>]) -> Result<Vec<Scored>, EmbedError> {
         let words = LexicalQuery::new(query);
         let counts = term_counts(externals);
-        let probe = Probe {
-            vector: self.embedder.embed_one(query)?,
-            words: self.lexical.weigh(&words, &counts),
-            lessons: self.len() + externals.len(),
-        };
-        let outside = self.external_candidates(&probe, externals, &counts)?;
+        let probe = self.probe(&words, &counts, Ok(self.embedder.embed_one(query)?));
+        let vectors = self.external_vectors(&probe, externals)?;
+        let outside = external_candidates(&probe, externals, &counts, &vectors);
         let held = self.lexical.search(&probe.words, 1, &|_| true);
-        let best = best_bm25(
-            outside
-                .iter()
-                .map(|c| c.bm25)
-                .chain(held.iter().map(|h| h.1)),
-        );
+        let best = best_bm25(outside.iter().map(|c| c.bm25).chain(held.iter().map(|h| h.1)));
         Ok(outside.iter().map(|c| self.fuse(&probe, c, best)).collect())
     }
 
-    fn external_candidates(
+    fn probe<'q>(
+        &self,
+        words: &'q LexicalQuery,
+        counts: &[TermCounts],
+        vector: Result<Option<Vec<f32>>, EmbedError>,
+    ) -> Probe<'q> {
+        let without_cosine = if matches!(vector, Ok(None)) { Likeness::Unreadable } else { Likeness::Unknown };
+        let (vector, error) = match vector {
+            Ok(vector) => (vector, None),
+            Err(error) => (None, Some(error)),
+        };
+        let words = self.lexical.weigh(words, counts);
+        Probe { vector, error, words, lessons: self.len() + counts.len(), without_cosine }
+    }
+
+    /// Two vectors an external, its task's and its text's. None are made where the query has none to compare them with.
+    fn external_vectors(
         &self,
         probe: &Probe<'_>,
         externals: &[External<'_>],
-        counts: &[TermCounts],
-    ) -> Result<Vec<Candidate>, EmbedError> {
-        let texts: Vec<&str> = externals.iter().flat_map(|e| [e.task, e.text]).collect();
-        // Without a vector of the query none of theirs is needed.
-        let vectors = match &probe.vector {
-            Some(_) if !texts.is_empty() => self.embedder.embed(&texts)?,
-            _ => vec![None; texts.len()],
-        };
-        if vectors.len() != texts.len() {
-            return Err(EmbedError::BadAnswer("not one vector a text".into()));
+    ) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
+        if probe.vector.is_none() || externals.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(externals
-            .iter()
-            .zip(counts)
-            .zip(vectors.chunks(2))
-            .enumerate()
-            .map(|(at, ((external, counts), keys))| Candidate {
-                source: Source::External(at),
-                dense: probe.vector.as_ref().and_then(|query| {
-                    keys.iter()
-                        .flatten()
-                        .map(|key| key.iter().zip(query).map(|(a, b)| a * b).sum::<f32>())
-                        .max_by(f32::total_cmp)
-                }),
-                bm25: probe.words.score(counts),
-                coverage: probe.words.idf_mass_covered(counts),
-                weight: external.weight,
-            })
-            .collect())
+        let texts: Vec<&str> = externals.iter().flat_map(|external| [external.task, external.text]).collect();
+        let vectors = self.embedder.embed(&texts)?;
+        if vectors.len() == texts.len() {
+            Ok(vectors)
+        } else {
+            Err(EmbedError::BadAnswer("not one vector a text".into()))
+        }
     }
 
     /// Gathers, fuses, gates, orders and cuts.
-    fn select(
-        &self,
-        probe: &Probe<'_>,
-        options: &RankOptions<'_>,
-        outside: &[Candidate],
-    ) -> Vec<Scored> {
+    fn select(&self, probe: &Probe<'_>, options: &RankOptions<'_>, outside: &[Candidate]) -> Vec<Scored> {
         let filter: &Filter<'_> = options.filter.unwrap_or(&|_| true);
         let pool = options.k.saturating_mul(POOL_PER_HIT).max(POOL_MIN);
         let by_words = self.lexical.search(&probe.words, pool, filter);
         let mut slots: BTreeSet<u32> = by_words.iter().map(|(slot, _)| *slot).collect();
         if let Some(vector) = &probe.vector {
-            slots.extend(
-                self.dense
-                    .search(vector, pool, filter)
-                    .iter()
-                    .map(|(slot, _)| *slot),
-            );
+            slots.extend(self.dense.search(vector, pool, filter).iter().map(|(slot, _)| *slot));
         }
         let held: Vec<Candidate> = slots
             .into_iter()
             .map(|slot| Candidate {
                 source: Source::Slot(slot),
-                dense: probe
-                    .vector
-                    .as_ref()
-                    .and_then(|vector| self.dense.similarity(vector, slot)),
+                dense: probe.vector.as_ref().and_then(|vector| self.dense.similarity(vector, slot)),
                 bm25: self.lexical.score(&probe.words, slot),
                 coverage: self.lexical.idf_mass_covered(&probe.words, slot),
                 weight: options.weight.map_or(1.0, |weight| weight(slot)),
@@ -372,11 +309,7 @@ impl Ranker {
             .chain(outside)
             .filter(|candidate| candidate.weight > 0.0)
             .map(|candidate| self.fuse(probe, candidate, best))
-            .filter(|scored| {
-                options
-                    .min_score
-                    .map_or(scored.relevant, |min| scored.score >= min)
-            })
+            .filter(|scored| options.min_score.map_or(scored.relevant, |min| scored.score >= min))
             .collect();
         hits.sort_unstable_by(better_first);
         hits.truncate(options.k);
@@ -384,11 +317,7 @@ impl Ranker {
     }
 
     fn fuse(&self, probe: &Probe<'_>, candidate: &Candidate, best: f32) -> Scored {
-        let lexical = if best > 0.0 {
-            candidate.bm25 / best
-        } else {
-            0.0
-        };
+        let lexical = if best > 0.0 { candidate.bm25 / best } else { 0.0 };
         let fused = match probe.vector {
             Some(_) => DENSE_SHARE * candidate.dense.unwrap_or(0.0) + LEXICAL_SHARE * lexical,
             None => lexical,
@@ -399,47 +328,49 @@ impl Ranker {
             dense: candidate.dense,
             lexical,
             coverage: candidate.coverage,
-            relevant: self
-                .gate
-                .passes(candidate.dense, candidate.coverage, probe.lessons),
+            relevant: self.gate.passes(
+                candidate.dense.map_or(probe.without_cosine, Likeness::Cosine),
+                candidate.coverage,
+                probe.lessons,
+            ),
         }
     }
 
     /// Whether something would have been answered but for the filter and the weights.
-    fn would_pass_unfiltered(
-        &self,
-        probe: &Probe<'_>,
-        options: &RankOptions<'_>,
-        outside: &[Candidate],
-    ) -> bool {
+    fn would_pass_unfiltered(&self, probe: &Probe<'_>, options: &RankOptions<'_>, outside: &[Candidate]) -> bool {
         let excluded_outside = outside.iter().any(|candidate| candidate.weight <= 0.0);
-        if options.k == 0
-            || (options.filter.is_none() && options.weight.is_none() && !excluded_outside)
-        {
+        if options.k == 0 || (options.filter.is_none() && options.weight.is_none() && !excluded_outside) {
             return false;
         }
-        let open = RankOptions {
-            k: 1,
-            filter: None,
-            weight: None,
-            ..*options
-        };
-        let outside: Vec<Candidate> = outside
-            .iter()
-            .map(|candidate| Candidate {
-                weight: 1.0,
-                ..*candidate
-            })
-            .collect();
+        let open = RankOptions { k: 1, filter: None, weight: None, ..*options };
+        let outside: Vec<Candidate> = outside.iter().map(|candidate| Candidate { weight: 1.0, ..*candidate }).collect();
         !self.select(probe, &open, &outside).is_empty()
     }
 }
 
+/// Externals as candidates; without `vectors` they compete by their words.
+fn external_candidates(
+    probe: &Probe<'_>,
+    externals: &[External<'_>],
+    counts: &[TermCounts],
+    vectors: &[Option<Vec<f32>>],
+) -> Vec<Candidate> {
+    let cosine = |key: &Vec<f32>, query: &Vec<f32>| key.iter().zip(query).map(|(a, b)| a * b).sum::<f32>();
+    let candidate = |(at, (external, counts)): (usize, (&External<'_>, &TermCounts))| Candidate {
+        source: Source::External(at),
+        dense: probe.vector.as_ref().and_then(|query| {
+            let keys = vectors.get(2 * at..2 * at + 2).unwrap_or_default();
+            keys.iter().flatten().map(|key| cosine(key, query)).max_by(f32::total_cmp)
+        }),
+        bm25: probe.words.score(counts),
+        coverage: probe.words.idf_mass_covered(counts),
+        weight: external.weight,
+    };
+    externals.iter().zip(counts).enumerate().map(candidate).collect()
+}
+
 fn term_counts(externals: &[External<'_>]) -> Vec<TermCounts> {
-    externals
-        .iter()
-        .map(|external| TermCounts::new(&[external.task, external.text]))
-        .collect()
+    externals.iter().map(|external| TermCounts::new(&[external.task, external.text])).collect()
 }
 
 fn best_bm25(scores: impl Iterator<Item = f32>) -> f32 {
