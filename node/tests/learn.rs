@@ -52,7 +52,7 @@ fn shared_data(test: &str) -> Option<PathBuf> {
 fn real(test: &str) -> Option<Vec<Run>> {
     let data = shared_data(test)?;
     let mini = data.join("mini-swe-agent");
-    let mut runs = read(&[mini.clone()], Some(&mini.join("outcomes.json")));
+    let mut runs = read(std::slice::from_ref(&mini), Some(&mini.join("outcomes.json")));
     runs.extend(read(&[data.join("tau-bench")], None));
     Some(runs)
 }
@@ -237,7 +237,7 @@ fn induction_is_the_same_every_time_and_in_any_order_of_tasks() {
     assert_eq!(first, learn::induce(&runs, learn::NONE_GIVEN));
     // Tasks in another order, attempts of each task in the same.
     runs.sort_by(|a, b| b.task_key.cmp(&a.task_key));
-    let mut ids = |induced: &Induced| {
+    let ids = |induced: &Induced| {
         let mut ids: Vec<_> = induced.lessons.iter().map(|draft| draft.lesson().unwrap().id()).collect();
         ids.sort();
         ids
