@@ -2,13 +2,20 @@
 
 use folklore_node::formats::{self, Item, Outcomes, ReadOptions};
 use folklore_protocol::lesson::LessonKind;
+use folklore_store::embed::BuiltinEmbedder;
 use folklore_store::learn::{self, Draft, Induced, quote};
+use folklore_store::recall::gate::Gate;
+use folklore_store::recall::{RankOptions, Ranker, Scored};
 use folklore_store::run::{Run, RunStatus};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Of paraphrased questions at most this share may find another task's lesson first, or none, in percent.
+const MISSED_MAX_PERCENT: usize = 25;
 
 fn read(paths: &[PathBuf], table: Option<&Path>) -> Vec<Run> {
     let table = table.map(|path| Outcomes::read(path).unwrap());
@@ -52,7 +59,7 @@ fn shared_data(test: &str) -> Option<PathBuf> {
 fn real(test: &str) -> Option<Vec<Run>> {
     let data = shared_data(test)?;
     let mini = data.join("mini-swe-agent");
-    let mut runs = read(&[mini.clone()], Some(&mini.join("outcomes.json")));
+    let mut runs = read(std::slice::from_ref(&mini), Some(&mini.join("outcomes.json")));
     runs.extend(read(&[data.join("tau-bench")], None));
     Some(runs)
 }
@@ -180,6 +187,69 @@ fn the_demo_asks_for_lessons_that_exist_in_other_words() {
     }
 }
 
+/// Asks for every query in a bank of all lessons; gives the queries whose best answer is of another task, or empty.
+fn missed<'a>(lessons: &[Draft], queries: impl Iterator<Item = (&'a str, Vec<String>)>) -> (usize, Vec<String>) {
+    let mut ranker = Ranker::new(Arc::new(BuiltinEmbedder::new()), Gate::BUILTIN);
+    for (slot, draft) in (0..).zip(lessons) {
+        ranker.add(slot, &draft.fields.task, &draft.lesson().unwrap().text()).unwrap();
+    }
+    let (mut asked, mut missed) = (0, Vec::new());
+    for (query, tasks) in queries {
+        asked += 1;
+        let ranked = ranker.rank(query, &RankOptions::default());
+        let best = ranked.hits.first().and_then(Scored::slot).and_then(|slot| lessons.get(slot as usize));
+        if !best.is_some_and(|draft| tasks.contains(&draft.fields.task)) {
+            missed.push(format!("{query:?} found {:?} ({:?})", best.map(|draft| &draft.fields.title), ranked.reason));
+        }
+    }
+    (asked, missed)
+}
+
+#[test]
+fn the_demos_questions_find_the_lessons_they_are_about() {
+    let queries: Vec<Query> =
+        serde_json::from_str(&fs::read_to_string(demo_dir().join("queries.json")).unwrap()).unwrap();
+    let runs = demo();
+    let lessons = learn::induce(&runs, learn::NONE_GIVEN).lessons;
+    let general = |key: &str| runs.iter().filter(|run| run.task_key == key).map(learn::task::general).collect();
+    let (asked, missed) = missed(&lessons, queries.iter().map(|q| (q.query.as_str(), general(&q.task_key))));
+    assert!(missed.is_empty(), "{} of {asked}: {missed:#?}", missed.len());
+}
+
+#[test]
+fn paraphrases_find_the_lessons_of_real_runs() {
+    #[derive(Deserialize)]
+    struct OnTopic {
+        source: String,
+        task_ids: Vec<String>,
+        query: String,
+    }
+    let Some(runs) = real("paraphrases_find_the_lessons_of_real_runs") else { return };
+    let lessons = learn::induce(&runs, learn::NONE_GIVEN).lessons;
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/data/on_topic_queries.jsonl");
+    let queries: Vec<OnTopic> =
+        fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let tasks = |query: &OnTopic| -> Vec<String> {
+        let keys: Vec<String> = query
+            .task_ids
+            .iter()
+            .map(|id| match query.source.as_str() {
+                "mini-swe-agent" => id.clone(),
+                source => format!("{}/{id}", source.replacen("tau-bench-", "tau-bench/", 1)),
+            })
+            .collect();
+        runs.iter().filter(|run| keys.contains(&run.task_key)).map(learn::task::general).collect()
+    };
+    let labelled: Vec<(&str, Vec<String>)> = queries
+        .iter()
+        .map(|query| (query.query.as_str(), tasks(query)))
+        .filter(|(_, tasks)| !tasks.is_empty())
+        .collect();
+    let (asked, missed) = missed(&lessons, labelled.into_iter());
+    println!("{} of {asked} questions found a lesson of their task first; missed: {missed:#?}", asked - missed.len());
+    assert!(asked >= 50 && missed.len() * 100 <= asked * MISSED_MAX_PERCENT, "{} of {asked}", missed.len());
+}
+
 #[test]
 fn real_runs_teach_with_every_quote_verbatim() {
     let Some(runs) = real("real_runs_teach_with_every_quote_verbatim") else { return };
@@ -237,7 +307,7 @@ fn induction_is_the_same_every_time_and_in_any_order_of_tasks() {
     assert_eq!(first, learn::induce(&runs, learn::NONE_GIVEN));
     // Tasks in another order, attempts of each task in the same.
     runs.sort_by(|a, b| b.task_key.cmp(&a.task_key));
-    let mut ids = |induced: &Induced| {
+    let ids = |induced: &Induced| {
         let mut ids: Vec<_> = induced.lessons.iter().map(|draft| draft.lesson().unwrap().id()).collect();
         ids.sort();
         ids
