@@ -77,7 +77,8 @@ async fn story(say: &mut (dyn FnMut(&str) + Send)) -> Step<Outcome> {
         .tempdir()
         .map_err(|error| DemoError::new(format!("no directory for the nodes: {error}")))?;
     let examples = dir.path().join("runs");
-    runs::write_to(&examples).map_err(|error| DemoError::new(format!("the example runs cannot be written: {error}")))?;
+    runs::write_to(&examples)
+        .map_err(|error| DemoError::new(format!("the example runs cannot be written: {error}")))?;
     let expected = expected_lessons(&examples)?;
     let questions = Questions::read()?;
 
@@ -90,11 +91,11 @@ async fn story(say: &mut (dyn FnMut(&str) + Send)) -> Step<Outcome> {
     for site in [&south, &west] {
         until(&format!("{} reaches north", site.name), || async { Ok(site.sees(&north).await?) }).await?;
     }
-    // South and west hear of each other through north only; a direct link is made as by a person who knows both.
     say(&format!("1. north made a bank; south and west joined with its ticket ({} characters).", ticket.len()));
 
     let coding = south.import(&examples.join("coding"), Some(&examples.join("coding/outcomes.json"))).await?;
-    until("all three hold what south learned", || same_root(&[&north, &south, &west], &bank)).await?;
+    let all = [&north, &south, &west];
+    until("all three hold what south learned", || same_root(&all, &bank)).await?;
     say(&format!(
         "2. south imported {} finished runs of coding agents: {} lessons, now at all three sites.",
         coding.runs, coding.lessons
@@ -109,7 +110,7 @@ async fn story(say: &mut (dyn FnMut(&str) + Send)) -> Step<Outcome> {
 
     let imported = Instant::now();
     let shop = north.import(&examples.join("shop.json"), None).await?;
-    until("south hears what north learned", || same_root(&[&north, &south], &bank)).await?;
+    until("south hears what north learned", || same_root(&all[..2], &bank)).await?;
     let to_connected_site_ms = millis(imported);
     let (at_north, at_west) = (north.lessons(&bank).await?, west.lessons(&bank).await?);
     let lessons_missed = at_north - at_west;
@@ -135,7 +136,7 @@ async fn story(say: &mut (dyn FnMut(&str) + Send)) -> Step<Outcome> {
         other.block(&west, false).await?;
         west.block(other, false).await?;
     }
-    until("west catches up", || same_root(&[&north, &south, &west], &bank)).await?;
+    until("west catches up", || same_root(&all, &bank)).await?;
     let to_healed_site_ms = millis(healed);
     let catch_up_bytes = west.bytes_in().await? - bytes_before;
     say(&format!(
@@ -146,9 +147,15 @@ async fn story(say: &mut (dyn FnMut(&str) + Send)) -> Step<Outcome> {
 
     let answers = ask_all(&west, &questions, &expected).await?;
     if answers.right * 10 < asked * 9 {
-        return Err(DemoError::new(format!("west was warned by the right lesson in only {} of {asked} cases", answers.right)));
+        return Err(DemoError::new(format!(
+            "west was warned by the right lesson in only {} of {asked} cases",
+            answers.right
+        )));
     }
-    say(&format!("7. The same {asked} questions at west again: warned by the right lesson {} times. One of them:\n", answers.right));
+    say(&format!(
+        "7. The same {asked} questions at west again: warned by the right lesson {} times. One of them:\n",
+        answers.right
+    ));
     if let Some((question, hit)) = answers.shown {
         say(&format!("   asked:   {question}"));
         say(&format!("   warned:  [{}] {}", hit.lesson.fields.kind, hit.lesson.fields.title));

@@ -187,7 +187,7 @@ fn authors(ns: &[u8]) -> Vec<AuthorId> {
 }
 
 fn bank() -> BankId {
-    BankId::new(&author(1), "home")
+    BankId::new(&author(1), &[7; 16], "home")
 }
 
 fn digest(n: u32) -> [u8; 32] {

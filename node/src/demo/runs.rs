@@ -101,9 +101,9 @@ pub(super) fn expected_lessons(dir: &Path) -> Step<BTreeMap<String, BTreeSet<Str
     }
     let mut expected = BTreeMap::new();
     for (task, mut runs) in tasks {
-        let mut drafts = learn::separately(&runs).lessons;
+        let mut drafts = learn::separately(&runs, learn::NONE_GIVEN).lessons;
         runs.sort_by_key(Run::digest);
-        drafts.extend(learn::contrast(&runs.iter().collect::<Vec<_>>()).lessons);
+        drafts.extend(learn::contrast(&runs.iter().collect::<Vec<_>>(), learn::NONE_GIVEN).lessons);
         let lessons = drafts.iter().filter_map(|draft| memory::lesson_of(draft).ok());
         expected.insert(task, lessons.map(|lesson| lesson.id().to_string()).collect());
     }

@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use folklore_protocol::{Claim, Lesson, LessonError, Outcome, canonical};
+use folklore_protocol::{Claim, Lesson, LessonDraft, LessonError, Outcome, canonical};
 use folklore_store::{
     bank::{BankInfo as StoreBank, Batch},
     learn::{self, Draft, Induced},
@@ -20,7 +20,10 @@ use folklore_store::{
 };
 use tokio::sync::mpsc;
 
-use super::{Memory, read_failed, teach::{Struck, brief}};
+use super::{
+    Memory, read_failed,
+    teach::{Struck, brief},
+};
 use crate::{
     api::{self, Answer, ApiError, ImportEvent, ImportedFile},
     formats::{self, Item, Outcomes, ReadOptions},
@@ -125,7 +128,8 @@ impl Import<'_> {
                 }
                 Item::Run(mut run) => {
                     clean_run(&mut run);
-                    bytes += run.steps.iter().map(|s| s.think.len() + s.action.len() + s.observation.len()).sum::<usize>();
+                    bytes +=
+                        run.steps.iter().map(|s| s.think.len() + s.action.len() + s.observation.len()).sum::<usize>();
                     group.push(*run);
                     if group.len() >= GROUP_RUNS || bytes >= GROUP_BYTES {
                         bytes = 0;
@@ -172,7 +176,7 @@ impl Import<'_> {
             rows.push(RunRow { digest, task_key: run.task_key.clone(), outcome, bytes });
             fresh.push(run);
         }
-        let induced = learn::separately(&fresh);
+        let induced = learn::separately(&fresh, &|id| self.given(id));
         let claims = self.claims(induced, &fresh, &mut file.no_lesson);
         let (records, outcomes) =
             self.memory.write(&self.bank.id, Batch { claims, runs: rows, skip_if_taught: true })?;
@@ -186,8 +190,20 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn claims(&self, induced: Induced, runs: &[Run], no_lesson: &mut Vec<api::NoLesson>) -> Vec<(Claim, Option<Lesson>)> {
-        let digests: BTreeMap<&str, String> = runs.iter().map(|r| (r.source.as_str(), digest_hex(&r.digest()))).collect();
+    /// A lesson that a run says it had been given.
+    fn given(&self, id: &str) -> Option<LessonDraft> {
+        let lesson = self.memory.0.store.lesson(&id.parse().ok()?).ok()??;
+        Some(lesson.fields().clone())
+    }
+
+    fn claims(
+        &self,
+        induced: Induced,
+        runs: &[Run],
+        no_lesson: &mut Vec<api::NoLesson>,
+    ) -> Vec<(Claim, Option<Lesson>)> {
+        let digests: BTreeMap<&str, String> =
+            runs.iter().map(|r| (r.source.as_str(), digest_hex(&r.digest()))).collect();
         for none in induced.no_lesson {
             let run = match digests.get(none.run.as_str()) {
                 Some(digest) => format!("{} ({})", none.run, &digest[..16]),
@@ -229,7 +245,7 @@ impl Import<'_> {
                     }),
                 }
             }
-            let induced = learn::contrast(&runs.iter().collect::<Vec<_>>());
+            let induced = learn::contrast(&runs.iter().collect::<Vec<_>>(), &|id| self.given(id));
             let claims = self.claims(induced, &runs, &mut together.no_lesson);
             let (records, _) =
                 self.memory.write(&self.bank.id, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
