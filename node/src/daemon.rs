@@ -7,7 +7,7 @@ use std::{
 
 use folklore_protocol::Config;
 use folklore_store::{
-    bank::{BankInfo, OpenOptions, Store},
+    bank::{OpenOptions, Store},
     catalogue::Catalogue,
     error::{OpenError, ReadError, WriteError},
 };
@@ -123,14 +123,13 @@ impl Daemon {
         let home = options.home;
         let lock = home.lock()?;
         let key = home.keypair()?;
-        let (bank_id, bank_name) = home.bank()?;
+        let own = home.bank()?;
         let door = http::bind(options.http).await?;
         let http = door.local_addr().map_err(|error| DaemonError::System(error.to_string()))?;
 
         let seed = random::<32>()?;
         let entropy = u64::from_le_bytes(random::<8>()?);
         let (store_dir, me) = (home.store_dir(), key.author());
-        let own = BankInfo { id: bank_id, name: bank_name, owner: me };
         let opened = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
             let opened = Store::open(&store_dir, OpenOptions { entropy })?;
             if !opened.store.banks().iter().any(|b| b.id == own.id) {
@@ -182,7 +181,9 @@ impl Daemon {
         for ticket in home.pending_tickets()? {
             let memory = memory.clone();
             let joined = tokio::task::spawn_blocking(move || memory.join_ticket(&ticket)).await;
-            joined.map_err(|_| DaemonError::System("joining a bank failed; the log says more".into()))?.map_err(DaemonError::Join)?;
+            joined
+                .map_err(|_| DaemonError::System("joining a bank failed; the log says more".into()))?
+                .map_err(DaemonError::Join)?;
         }
         home.clear_pending_tickets(&lock)?;
 

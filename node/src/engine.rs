@@ -308,7 +308,7 @@ impl Engine {
                     Ok(message) => self.handle(Event::Received { peer, message }),
                     Err(error) => {
                         tracing::warn!(%peer, %error, "a frame is not a message");
-                        self.handle(Event::Malformed { peer });
+                        self.handle(Event::Malformed { peer, error });
                     }
                 }
             }
@@ -408,9 +408,8 @@ impl Engine {
                 }
                 vec![Event::Loaded { ticket, items, absent }]
             }),
-            Effect::Search { ticket, bank, query, hits } => self.work(move |_, catalogue| {
-                vec![Event::Found { ticket, items: search(catalogue, &bank, &query, hits) }]
-            }),
+            Effect::Search { ticket, bank, query, hits } => self
+                .work(move |_, catalogue| vec![Event::Found { ticket, items: search(catalogue, &bank, &query, hits) }]),
             Effect::Answered { ask, answers, silent } => {
                 if let Some(reply) = self.asks.remove(&ask) {
                     // The asker may have given up.

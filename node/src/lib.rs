@@ -1,7 +1,9 @@
 //! The Folklore node: the daemon and the `folklore` command.
 
 pub mod api;
+pub mod cli;
 pub mod daemon;
+pub mod demo;
 pub mod engine;
 pub mod formats;
 pub mod home;

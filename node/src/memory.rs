@@ -7,6 +7,8 @@ mod network;
 mod recall;
 mod teach;
 
+pub(crate) use import::{clean_run, lesson_of};
+
 use std::{net::SocketAddr, sync::Arc};
 
 use folklore_protocol::{AuthorId, BankId, Keypair, LessonId};
@@ -72,10 +74,7 @@ impl Memory {
     }
 
     /// Runs what touches the disk on a blocking thread.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Self) -> Answer<T> + Send + 'static,
-    ) -> Answer<T> {
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> Answer<T> + Send + 'static) -> Answer<T> {
         let memory = self.clone();
         tokio::task::spawn_blocking(move || work(&memory))
             .await
@@ -120,7 +119,7 @@ impl Memory {
     fn default_bank(&self) -> BankId {
         let set = self.0.store.setting(DEFAULT_BANK).and_then(|bytes| bytes.try_into().ok()).map(BankId);
         let held = |id: &BankId| self.0.store.banks().iter().any(|b| b.id == *id);
-        set.filter(held).or_else(|| self.0.home.bank().ok().map(|(id, _)| id)).unwrap_or(BankId([0; 32]))
+        set.filter(held).or_else(|| self.0.home.bank().ok().map(|own| own.id)).unwrap_or(BankId([0; 32]))
     }
 
     fn lesson(&self, text: &str) -> Answer<LessonId> {

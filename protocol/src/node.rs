@@ -16,12 +16,15 @@ use rand_core::{Rng, SeedableRng};
 use crate::{
     ask::Asks,
     bank::BankId,
+    canonical::{DecodeError, shorten},
     config::{Config, MAX_ADMITTING, MAX_STRIKES, SERVED_PER_PEER},
     fetch::Wanted,
     identity::AuthorId,
     known::{Known, Root},
     lesson::LessonId,
-    message::{BankTag, GreetedBank, Item, MAX_GREETED_BANKS, Message, PROTOCOL_VERSION, RefusalCode},
+    message::{
+        BankTag, GreetedBank, Item, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message, PROTOCOL_VERSION, RefusalCode,
+    },
     peers::{DialTarget, Peers, jittered},
     reconcile::{Responding, Session},
     record::{Record, RecordId, UnverifiedRecord},
@@ -123,6 +126,8 @@ pub enum Event {
     Malformed {
         /// From whom.
         peer: AuthorId,
+        /// What is wrong with them.
+        error: DecodeError,
     },
     /// This node itself wrote records; they are durable.
     Published {
@@ -382,8 +387,12 @@ impl Node {
             Event::DialFailed { target: DialTarget::Address(address), own: true } => self.peers.drop_unnamed(&address),
             Event::DialFailed { target, .. } => self.peers.dial_failed(&target, &self.config, &mut self.rng, now),
             Event::Received { peer, message } => self.received(peer, message, now),
-            Event::Malformed { peer } => {
-                self.refuse(peer, RefusalCode::Malformed, "not a message of this version");
+            Event::Malformed { peer, error: error @ DecodeError::Version { .. } } => {
+                self.refuse(peer, RefusalCode::Version, &shorten(&error.to_string(), MAX_REFUSAL_BYTES));
+                self.strike(peer, now);
+            }
+            Event::Malformed { peer, .. } => {
+                self.refuse(peer, RefusalCode::Malformed, "that was not a message");
                 self.strike(peer, now);
             }
             Event::Published { bank, items } => self.published(bank, items),

@@ -43,7 +43,7 @@ use std::{
 };
 
 use folklore_protocol::{
-    bank::{BankId, MAX_BANK_NAME_BYTES},
+    bank::{BankId, BankSalt, MAX_BANK_NAME_BYTES},
     claim::Claim,
     identity::AuthorId,
     lesson::Lesson,
@@ -58,13 +58,13 @@ use self::{
 pub(crate) use self::{
     count::{Found, Tally},
     marker::sync_parent,
-    queue::panic_text,
+    queue::{panic_text, sled_text},
     scan::Scan,
 };
 pub use self::{scan::Damaged, verify::VerifyReport};
 use crate::{
     error::{OpenError, open_io},
-    recover::{self, Paths},
+    recover::{self, DirLock, Paths},
     runs::{RunOutcome, RunRow},
 };
 
@@ -93,7 +93,7 @@ struct Inner {
     index: RwLock<Index>,
     order: Mutex<()>,
     session: u64,
-    _lock: File,
+    _lock: DirLock,
 }
 
 /// What the caller brings to opening a bank.
@@ -180,12 +180,14 @@ pub struct BankInfo {
     pub name: String,
     /// Its owner.
     pub owner: AuthorId,
+    /// What keeps its id from being guessed.
+    pub salt: BankSalt,
 }
 
 impl BankInfo {
-    /// The bank called `name` of `owner`.
-    pub fn new(owner: AuthorId, name: &str) -> Self {
-        Self { id: BankId::new(&owner, name), name: name.to_owned(), owner }
+    /// The bank called `name` that `owner` made with `salt`.
+    pub fn new(owner: AuthorId, salt: BankSalt, name: &str) -> Self {
+        Self { id: BankId::new(&owner, &salt, name), name: name.to_owned(), owner, salt }
     }
 }
 
@@ -258,7 +260,11 @@ impl Store {
     /// See [`OpenError`]; nothing is lost by a failed attempt.
     pub fn open(dir: &Path, options: OpenOptions) -> Result<Opened, OpenError> {
         let paths = Paths::new(dir);
-        std::fs::create_dir_all(dir).map_err(|e| open_io("create", dir, e))?;
+        if !dir.exists() {
+            std::fs::create_dir_all(dir)
+                .and_then(|()| sync_parent(dir))
+                .map_err(|e| open_io("create the data directory", dir, e))?;
+        }
         let lock = recover::lock(&paths)?;
         let (mut count_file, found) =
             CountFile::open(&paths.count).map_err(|e| open_io("open the count", &paths.count, e))?;
@@ -270,7 +276,8 @@ impl Store {
         count_file.write(count, true).map_err(|e| open_io("write the count", &paths.count, e))?;
 
         let mut report = OpenReport {
-            created: recovered.created,
+            // Nothing was ever stored: the first opening, or one that was cut short.
+            created: scan.tally.items == 0 && before.tally.items == 0,
             steps: recovered.steps,
             damaged: scan.damaged,
             lost: recovered.lost,
@@ -304,14 +311,18 @@ impl Store {
             let kept = recover::quarantine(paths, self.0.session, &self.0.disk.db, &report.damaged)?;
             report.steps.push(format!("{} damaged values were moved to {}", report.damaged.len(), kept.display()));
             let keys = report.damaged.iter().flat_map(|d| d.raw_keys.clone());
-            self.group(|_, plan| Ok(keys.for_each(|key| plan.remove(key)))).map_err(failed)?;
+            let removed = self.group(|_, plan| {
+                keys.for_each(|key| plan.remove(key));
+                Ok(())
+            });
+            removed.map_err(failed)?;
         }
 
         let marker_io = |e| open_io("read the marker", &paths.marker, e);
         let seen = marker::identity(&paths.marker, &paths.database).map_err(marker_io)?;
         let held = self.setting(SETTING_MARKER);
         let why = match (&held, &seen) {
-            _ if report.created && seq_bound == 0 => None,
+            _ if report.created => None,
             _ if report.lost > 0 || !report.damaged.is_empty() => {
                 Some("values are lost, records of our own may be among them")
             }

@@ -10,12 +10,12 @@ use std::{
 };
 
 use folklore_protocol::{
-    BankId, AuthorId, Lesson, LessonId, LessonKind, LocalPolicy, Policy, Record, RecordId, Standing, State, Tally,
+    AuthorId, BankId, Lesson, LessonId, LessonKind, LocalPolicy, Policy, Record, RecordId, Standing, State, Tally,
 };
 
 use crate::{
     bank::{BankInfo, Store},
-    embed::{BuiltinEmbedder, EmbedError, EmbedderIdentity, Embedder},
+    embed::{BuiltinEmbedder, EmbedError, Embedder, EmbedderIdentity},
     error::ReadError,
     recall::{EmptyReason, External, RankOptions, Ranker, Source, gate::Gate},
     redact::{Classes, fires},
@@ -255,8 +255,7 @@ impl Catalogue {
                 External { task: &o.lesson.task, text, weight: if shown { OFFERED_WEIGHT } else { 0.0 } }
             })
             .collect();
-        let options =
-            RankOptions { k: wish.k.max(1), min_score: wish.min_score, filter: None, weight: Some(&weight) };
+        let options = RankOptions { k: wish.k.max(1), min_score: wish.min_score, filter: None, weight: Some(&weight) };
         let ranked = inner.ranker.rank_with(query, &options, &externals);
         let mut found = Vec::new();
         for scored in &ranked.hits {

@@ -20,7 +20,7 @@ use std::{
 };
 
 use crate::{
-    bank::{Damaged, Found, Scan, Tally, panic_text, sync_parent},
+    bank::{Damaged, Found, Scan, Tally, panic_text, sled_text, sync_parent},
     error::{OpenError, open_io},
 };
 
@@ -31,7 +31,8 @@ const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 pub(crate) const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
 /// Ranges of lost arrival numbers that a report lists.
 const MAX_GAPS_LISTED: usize = 20;
-/// A handle in this process that is just being closed gives sled's lock back after at most this long.
+/// A handle that is just being closed, or a child process that is just being started, gives sled's lock back after at most
+/// this long.
 const LOCK_RETRIES: u32 = 40;
 const LOCK_RETRY: Duration = Duration::from_millis(50);
 
@@ -77,13 +78,23 @@ const MAX_SPARES: usize = 2;
 pub(crate) struct Recovered {
     pub db: sled::Db,
     pub scan: Scan,
-    pub created: bool,
     pub steps: Vec<String>,
     pub lost: u64,
 }
 
-/// Takes the lock of a data directory. Held until the file is dropped, or the process ends, however it ends.
-pub(crate) fn lock(paths: &Paths) -> Result<File, OpenError> {
+/// The lock of a data directory. Held until it is dropped, or the process ends, however it ends.
+#[derive(Debug)]
+pub(crate) struct DirLock(File);
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child process that is just being started holds it too until it runs.
+        rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock).ok();
+    }
+}
+
+/// Takes the lock of a data directory.
+pub(crate) fn lock(paths: &Paths) -> Result<DirLock, OpenError> {
     let file = File::options()
         .write(true)
         .create(true)
@@ -91,7 +102,7 @@ pub(crate) fn lock(paths: &Paths) -> Result<File, OpenError> {
         .open(&paths.lock)
         .map_err(|e| open_io("open the lock", &paths.lock, e))?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(DirLock(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::Locked { dir: paths.dir.clone() }),
         Err(e) => Err(open_io("lock", &paths.lock, e.into())),
     }
@@ -125,13 +136,13 @@ pub(crate) fn open(paths: &Paths, found: Found) -> Result<Recovered, OpenError> 
         carve::spare(paths, false)?;
     }
 
-    let mut rung = attempt(paths, counted.next_arrival);
+    let mut rung = attempt(paths, counted.next_arrival, First::Yes);
     if let Err(Failure::Damage(detail)) = &rung {
         steps.push(format!("the database did not open: {detail}"));
         // Without the snapshot sled replays the whole log, so all of it is copied first.
         if !snapshots(&paths.bank)?.is_empty() && carve::spare(paths, true)? {
             put_snapshots_aside(paths, &mut steps)?;
-            rung = attempt(paths, counted.next_arrival);
+            rung = attempt(paths, counted.next_arrival, First::No);
             if let Err(Failure::Damage(detail)) = &rung {
                 steps.push(format!("it did not open without them either: {detail}"));
             }
@@ -139,7 +150,7 @@ pub(crate) fn open(paths: &Paths, found: Found) -> Result<Recovered, OpenError> 
     }
     let (db, scan) = match rung {
         Err(Failure::System(e)) => return Err(e),
-        Ok((db, scan)) if created || (scan.below == counted && scan.damaged.is_empty()) => (db, scan),
+        Ok((db, scan)) if created || (scan.below.items >= counted.items && scan.damaged.is_empty()) => (db, scan),
         other => {
             if let Ok((db, scan)) = other {
                 steps.push(format!(
@@ -152,7 +163,7 @@ pub(crate) fn open(paths: &Paths, found: Found) -> Result<Recovered, OpenError> 
             }
             let kept = carve::rebuild(paths, &mut steps)?;
             steps.push(format!("the old files are kept in {}; delete them when nothing is missed", kept.display()));
-            match attempt(paths, counted.next_arrival) {
+            match attempt(paths, counted.next_arrival, First::No) {
                 Ok(opened) => opened,
                 Err(Failure::System(e)) => return Err(e),
                 Err(Failure::Damage(detail)) => {
@@ -178,11 +189,18 @@ pub(crate) fn open(paths: &Paths, found: Found) -> Result<Recovered, OpenError> 
     for spare in paths.spares() {
         fs::remove_file(&spare).map_err(|e| open_io("remove", &spare, e))?;
     }
-    Ok(Recovered { db, scan, created, steps, lost })
+    Ok(Recovered { db, scan, steps, lost })
+}
+
+/// Whether sled is opened for the first time in this call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    Yes,
+    No,
 }
 
 /// Opens sled and reads everything once.
-fn attempt(paths: &Paths, counted: u64) -> Result<(sled::Db, Scan), Failure> {
+fn attempt(paths: &Paths, counted: u64, first: First) -> Result<(sled::Db, Scan), Failure> {
     let mut tries = 0;
     loop {
         let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -205,6 +223,13 @@ fn attempt(paths: &Paths, counted: u64) -> Result<(sled::Db, Scan), Failure> {
             thread::sleep(LOCK_RETRY);
             continue;
         }
+        if is_lock_error(&error) {
+            return Err(match first {
+                First::Yes => Failure::System(OpenError::Locked { dir: paths.dir.clone() }),
+                // We hold the directory's lock, so it is an attempt of our own that panicked and kept sled's.
+                First::No => Failure::Damage("an earlier attempt still holds the file".into()),
+            });
+        }
         return Err(classify(paths, error));
     }
 }
@@ -220,7 +245,6 @@ fn is_lock_error(error: &sled::Error) -> bool {
 
 fn classify(paths: &Paths, error: sled::Error) -> Failure {
     match error {
-        ref locked if is_lock_error(locked) => Failure::System(OpenError::Locked { dir: paths.dir.clone() }),
         // What sled makes of a missing or short file; all others come from the system.
         sled::Error::Io(e)
             if matches!(
@@ -234,7 +258,7 @@ fn classify(paths: &Paths, error: sled::Error) -> Failure {
             Failure::Damage(e.to_string())
         }
         sled::Error::Io(e) => Failure::System(open_io("open", &paths.bank, e)),
-        other => Failure::Damage(other.to_string()),
+        other => Failure::Damage(sled_text(&other)),
     }
 }
 

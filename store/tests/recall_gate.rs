@@ -55,37 +55,23 @@ fn own_lessons() -> Vec<Doc> {
                 source: "own",
                 id: lesson.id,
                 task: lesson.task,
-                text: [
-                    lesson.title,
-                    lesson.applies_when,
-                    lesson.not_when,
-                    lesson.content,
-                ]
-                .join("\n"),
+                text: [lesson.title, lesson.applies_when, lesson.not_when, lesson.content].join("\n"),
             }
         })
         .collect()
 }
 
 fn on_topic() -> Vec<OnTopic> {
-    include_str!("data/on_topic_queries.jsonl")
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    include_str!("data/on_topic_queries.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn off_topic() -> Vec<&'static str> {
-    include_str!("data/off_topic_queries.txt")
-        .lines()
-        .filter(|line| !line.starts_with("# "))
-        .collect()
+    include_str!("data/off_topic_queries.txt").lines().filter(|line| !line.starts_with("# ")).collect()
 }
 
 fn shared_data() -> Option<PathBuf> {
-    let path = std::env::var_os("FOLKLORE_SHARED_DATA").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),
-        PathBuf::from,
-    );
+    let path = std::env::var_os("FOLKLORE_SHARED_DATA")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"), PathBuf::from);
     if path.join("tau-bench").is_dir() {
         return Some(path);
     }
@@ -119,10 +105,7 @@ fn tau_bench(data: &std::path::Path) -> Vec<Doc> {
                 source,
                 id: run["task_id"].to_string(),
                 task: run["info"]["task"]["instruction"].as_str().unwrap().into(),
-                text: format!(
-                    "Tool calls: {}",
-                    tools.into_iter().collect::<Vec<_>>().join(", ")
-                ),
+                text: format!("Tool calls: {}", tools.into_iter().collect::<Vec<_>>().join(", ")),
             });
         }
     }
@@ -140,12 +123,7 @@ fn mini_swe_agent(data: &std::path::Path) -> Vec<Doc> {
         .into_iter()
         .map(|path| {
             let run = json(path);
-            let first = run["messages"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .find(|m| m["role"] == "user")
-                .unwrap();
+            let first = run["messages"].as_array().unwrap().iter().find(|m| m["role"] == "user").unwrap();
             let first = first["content"].as_str().unwrap();
             let (_, issue) = first.split_once("<pr_description>").unwrap();
             let (issue, _) = issue.split_once("</pr_description>").unwrap();
@@ -187,9 +165,9 @@ fn ranker(docs: &[Doc]) -> Ranker {
 
 /// FNV-1a of the query: a fixed split that no one chose.
 fn held_out(query: &str) -> bool {
-    let hash = query.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = query
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     (hash >> 32) & 1 == 1
 }
 
@@ -214,13 +192,7 @@ impl Rate {
 
 impl std::fmt::Display for Rate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}/{} ({:.1} %)",
-            self.yes,
-            self.of,
-            100.0 * self.yes as f64 / self.of.max(1) as f64
-        )
+        write!(f, "{}/{} ({:.1} %)", self.yes, self.of, 100.0 * self.yes as f64 / self.of.max(1) as f64)
     }
 }
 
@@ -236,17 +208,10 @@ fn rates(name: &str, docs: &[Doc]) -> [Rates; 3] {
     let ranker = ranker(docs);
     let sources: BTreeSet<&str> = docs.iter().map(|doc| doc.source).collect();
     let mut rates = [Rates::default(); 3];
-    for on in on_topic()
-        .iter()
-        .filter(|on| sources.contains(on.source.as_str()))
-    {
+    for on in on_topic().iter().filter(|on| sources.contains(on.source.as_str())) {
         let answer = ranker.rank(&on.query, &RankOptions::default());
-        let best = answer
-            .hits
-            .first()
-            .and_then(|hit| docs.get(hit.slot()? as usize));
-        let right =
-            best.is_some_and(|doc| doc.source == on.source && on.task_ids.contains(&doc.id));
+        let best = answer.hits.first().and_then(|hit| docs.get(hit.slot()? as usize));
+        let right = best.is_some_and(|doc| doc.source == on.source && on.task_ids.contains(&doc.id));
         for half in [usize::from(held_out(&on.query)), 2] {
             rates[half].on_answered.add(best.is_some());
             rates[half].on_right.add(right);
@@ -260,11 +225,7 @@ fn rates(name: &str, docs: &[Doc]) -> [Rates; 3] {
         for half in [usize::from(held_out(query)), 2] {
             rates[half].off_answered.add(!answer.hits.is_empty());
         }
-        match answer
-            .hits
-            .first()
-            .and_then(|hit| docs.get(hit.slot()? as usize))
-        {
+        match answer.hits.first().and_then(|hit| docs.get(hit.slot()? as usize)) {
             Some(doc) => println!("  {name}: {query:?} answered by {}/{}", doc.source, doc.id),
             None => assert_eq!(answer.reason, Some(EmptyReason::BelowThreshold)),
         }
@@ -280,16 +241,8 @@ fn rates(name: &str, docs: &[Doc]) -> [Rates; 3] {
 
 fn assert_targets(name: &str, rates: &[Rates; 3], off_max_percent: usize) {
     for (half, rates) in ["fit", "held", "all"].iter().zip(rates).skip(1) {
-        assert!(
-            rates.on_answered.at_least(ON_TOPIC_MIN_PERCENT),
-            "{name}, {half}: {}",
-            rates.on_answered
-        );
-        assert!(
-            rates.off_answered.at_most(off_max_percent),
-            "{name}, {half}: {}",
-            rates.off_answered
-        );
+        assert!(rates.on_answered.at_least(ON_TOPIC_MIN_PERCENT), "{name}, {half}: {}", rates.on_answered);
+        assert!(rates.off_answered.at_most(off_max_percent), "{name}, {half}: {}", rates.off_answered);
     }
 }
 
@@ -299,11 +252,7 @@ fn there_are_enough_queries_of_both_kinds() {
     assert!(off.len() >= 200 && on.len() >= 80);
     let held = off.iter().filter(|query| held_out(query)).count();
     assert!(held * 3 > off.len() && held * 3 < 2 * off.len());
-    let distinct: BTreeSet<&str> = off
-        .iter()
-        .copied()
-        .chain(on.iter().map(|on| on.query.as_str()))
-        .collect();
+    let distinct: BTreeSet<&str> = off.iter().copied().chain(on.iter().map(|on| on.query.as_str())).collect();
     assert_eq!(distinct.len(), off.len() + on.len());
 }
 
@@ -321,15 +270,8 @@ fn in_a_bank_of_one_lesson_only_its_own_questions_get_an_answer() {
     for at in 0..lessons.len() {
         let ranker = ranker(&lessons[at..=at]);
         for on in on_topic().iter().filter(|on| on.source == "own") {
-            let answered = !ranker
-                .rank(&on.query, &RankOptions::default())
-                .hits
-                .is_empty();
-            if on.task_ids.contains(&lessons[at].id) {
-                own.add(answered)
-            } else {
-                foreign.add(answered)
-            }
+            let answered = !ranker.rank(&on.query, &RankOptions::default()).hits.is_empty();
+            if on.task_ids.contains(&lessons[at].id) { own.add(answered) } else { foreign.add(answered) }
         }
     }
     println!("one lesson: its questions answered {own}, questions of others {foreign}");
@@ -362,29 +304,15 @@ fn a_web_task_is_answered_by_a_task_of_the_same_template() {
     let Some(data) = shared_data() else { return };
     let docs = webarena(&data);
     let mut templates: HashMap<&str, usize> = HashMap::new();
-    docs.iter()
-        .for_each(|doc| *templates.entry(doc.id.as_str()).or_default() += 1);
+    docs.iter().for_each(|doc| *templates.entry(doc.id.as_str()).or_default() += 1);
     let ranker = ranker(&docs);
     let (mut answered, mut right) = (Rate::default(), Rate::default());
-    for (slot, doc) in (0u32..)
-        .zip(&docs)
-        .filter(|(_, doc)| templates[doc.id.as_str()] > 1)
-    {
+    for (slot, doc) in (0u32..).zip(&docs).filter(|(_, doc)| templates[doc.id.as_str()] > 1) {
         let filter = |other: u32| other != slot;
-        let options = RankOptions {
-            filter: Some(&filter),
-            ..RankOptions::default()
-        };
-        let hit = ranker
-            .rank(&doc.task, &options)
-            .hits
-            .first()
-            .and_then(|hit| hit.slot());
+        let options = RankOptions { filter: Some(&filter), ..RankOptions::default() };
+        let hit = ranker.rank(&doc.task, &options).hits.first().and_then(|hit| hit.slot());
         answered.add(hit.is_some());
-        right.add(
-            hit.and_then(|hit| docs.get(hit as usize))
-                .is_some_and(|hit| hit.id == doc.id),
-        );
+        right.add(hit.and_then(|hit| docs.get(hit as usize)).is_some_and(|hit| hit.id == doc.id));
     }
     println!("web tasks: answered {answered}, by the same template {right}");
     assert!(answered.at_least(ON_TOPIC_MIN_PERCENT) && right.at_least(88));

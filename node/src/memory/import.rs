@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use folklore_protocol::{Claim, Lesson, Outcome, canonical};
+use folklore_protocol::{Claim, Lesson, LessonDraft, LessonError, Outcome, canonical};
 use folklore_store::{
     bank::{BankInfo as StoreBank, Batch},
     learn::{self, Draft, Induced},
@@ -20,7 +20,10 @@ use folklore_store::{
 };
 use tokio::sync::mpsc;
 
-use super::{Memory, read_failed, teach::{Struck, brief}};
+use super::{
+    Memory, read_failed,
+    teach::{Struck, brief},
+};
 use crate::{
     api::{self, Answer, ApiError, ImportEvent, ImportedFile},
     formats::{self, Item, Outcomes, ReadOptions},
@@ -125,7 +128,8 @@ impl Import<'_> {
                 }
                 Item::Run(mut run) => {
                     clean_run(&mut run);
-                    bytes += run.steps.iter().map(|s| s.think.len() + s.action.len() + s.observation.len()).sum::<usize>();
+                    bytes +=
+                        run.steps.iter().map(|s| s.think.len() + s.action.len() + s.observation.len()).sum::<usize>();
                     group.push(*run);
                     if group.len() >= GROUP_RUNS || bytes >= GROUP_BYTES {
                         bytes = 0;
@@ -172,7 +176,7 @@ impl Import<'_> {
             rows.push(RunRow { digest, task_key: run.task_key.clone(), outcome, bytes });
             fresh.push(run);
         }
-        let induced = learn::separately(&fresh);
+        let induced = learn::separately(&fresh, &|id| self.given(id));
         let claims = self.claims(induced, &fresh, &mut file.no_lesson);
         let (records, outcomes) =
             self.memory.write(&self.bank.id, Batch { claims, runs: rows, skip_if_taught: true })?;
@@ -186,8 +190,20 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn claims(&self, induced: Induced, runs: &[Run], no_lesson: &mut Vec<api::NoLesson>) -> Vec<(Claim, Option<Lesson>)> {
-        let digests: BTreeMap<&str, String> = runs.iter().map(|r| (r.source.as_str(), digest_hex(&r.digest()))).collect();
+    /// A lesson that a run says it had been given.
+    fn given(&self, id: &str) -> Option<LessonDraft> {
+        let lesson = self.memory.0.store.lesson(&id.parse().ok()?).ok()??;
+        Some(lesson.fields().clone())
+    }
+
+    fn claims(
+        &self,
+        induced: Induced,
+        runs: &[Run],
+        no_lesson: &mut Vec<api::NoLesson>,
+    ) -> Vec<(Claim, Option<Lesson>)> {
+        let digests: BTreeMap<&str, String> =
+            runs.iter().map(|r| (r.source.as_str(), digest_hex(&r.digest()))).collect();
         for none in induced.no_lesson {
             let run = match digests.get(none.run.as_str()) {
                 Some(digest) => format!("{} ({})", none.run, &digest[..16]),
@@ -196,11 +212,12 @@ impl Import<'_> {
             no_lesson.push(api::NoLesson { run, reason: none.reason });
         }
         let mut claims = Vec::new();
-        for Draft { mut fields, evidence } in induced.lessons {
-            // The run was redacted; a lesson could only bring a secret together again out of two parts.
-            Struck::default().clean_draft(&mut fields);
-            match Lesson::new(fields) {
-                Ok(lesson) => claims.push((Claim::Taught { lesson_id: lesson.id(), evidence }, Some(lesson))),
+        for draft in induced.lessons {
+            match lesson_of(&draft) {
+                Ok(lesson) => {
+                    let claim = Claim::Taught { lesson_id: lesson.id(), evidence: draft.evidence };
+                    claims.push((claim, Some(lesson)));
+                }
                 Err(error) => no_lesson.push(api::NoLesson { run: String::new(), reason: error.to_string() }),
             }
         }
@@ -228,7 +245,7 @@ impl Import<'_> {
                     }),
                 }
             }
-            let induced = learn::contrast(&runs.iter().collect::<Vec<_>>());
+            let induced = learn::contrast(&runs.iter().collect::<Vec<_>>(), &|id| self.given(id));
             let claims = self.claims(induced, &runs, &mut together.no_lesson);
             let (records, _) =
                 self.memory.write(&self.bank.id, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
@@ -257,8 +274,15 @@ impl Import<'_> {
     }
 }
 
+/// The lesson of a draft. The run was redacted already; a lesson could only bring a secret together again out of two parts.
+pub(crate) fn lesson_of(draft: &Draft) -> Result<Lesson, LessonError> {
+    let mut fields = draft.fields.clone();
+    Struck::default().clean_draft(&mut fields);
+    Lesson::new(fields)
+}
+
 /// Takes secrets and what tells who and where out of every text of a run, before anything is hashed or stored.
-fn clean_run(run: &mut Run) {
+pub(crate) fn clean_run(run: &mut Run) {
     let mut struck = Struck::default();
     let Run { task_key, task, domain, agent, attempt: _, source, steps, outcome, tags, injected } = run;
     for text in [task_key, task, domain, agent, source].into_iter().chain(tags).chain(injected) {

@@ -33,7 +33,14 @@ impl Memory {
         if name.is_empty() || name.len() > MAX_BANK_NAME_BYTES {
             return Err(ApiError::bad_request(format!("a bank's name has 1 to {MAX_BANK_NAME_BYTES} bytes")));
         }
-        let info = StoreBank::new(self.me(), &name);
+        let own = |b: &StoreBank| b.owner == self.me() && b.name == name;
+        if let Some(bank) = self.0.store.banks().into_iter().find(own) {
+            return Ok(bank.id);
+        }
+        let mut salt = [0; 16];
+        getrandom::fill(&mut salt)
+            .map_err(|error| ApiError::failed(format!("no randomness for the bank's id: {error}")))?;
+        let info = StoreBank::new(self.me(), salt, &name);
         self.open_bank(&info)?;
         Ok(info.id)
     }
@@ -52,8 +59,8 @@ impl Memory {
         let bank = match bank {
             Some(name) => self.bank(Some(name))?,
             None => {
-                let (own, _) = self.0.home.bank()?;
-                self.bank(Some(&own.to_string()))?
+                let own = self.0.home.bank()?;
+                self.bank(Some(&own.id.to_string()))?
             }
         };
         let me = self.me();
@@ -70,19 +77,21 @@ impl Memory {
             ));
         }
         addresses.truncate(crate::ticket::MAX_ADDRESSES);
-        let ticket = Ticket::new(bank.owner, &bank.name, addresses).map_err(|e| ApiError::failed(e.to_string()))?;
+        let ticket =
+            Ticket::new(bank.owner, bank.salt, &bank.name, addresses).map_err(|e| ApiError::failed(e.to_string()))?;
         Ok(api::BankInviteResponse { ticket: ticket.to_string(), bank: bank.id.to_string() })
     }
 
     pub(super) fn join(&self, text: &str) -> Answer<api::BankJoinResponse> {
-        let ticket: Ticket = text.parse().map_err(|error: crate::ticket::TicketError| ApiError::bad_request(error.to_string()))?;
+        let ticket: Ticket =
+            text.parse().map_err(|error: crate::ticket::TicketError| ApiError::bad_request(error.to_string()))?;
         self.join_ticket(&ticket)
     }
 
     /// Joins the bank of a ticket: it is held here from now on, its nodes are dialled for ever, and it is where lessons go
     /// when a request names no bank.
     pub fn join_ticket(&self, ticket: &Ticket) -> Answer<api::BankJoinResponse> {
-        let info = StoreBank { id: ticket.bank(), name: ticket.name().to_owned(), owner: ticket.owner() };
+        let info = ticket.bank();
         self.open_bank(&info)?;
         if info.owner != self.me() {
             self.0.store.set_setting(DEFAULT_BANK, &info.id.0).map_err(write_failed)?;
@@ -93,12 +102,7 @@ impl Memory {
             let event = Event::AddressLearned { peer, address, keep: true };
             self.0.engine.event_blocking(event).map_err(stopping)?;
         }
-        Ok(api::BankJoinResponse {
-            bank: info.id.to_string(),
-            name: info.name,
-            owner: info.owner.to_string(),
-            dialing,
-        })
+        Ok(api::BankJoinResponse { bank: info.id.to_string(), name: info.name, owner: info.owner.to_string(), dialing })
     }
 
     pub(super) fn peer_infos(&self, snapshot: &Snapshot, counters: &Counters) -> Vec<api::PeerInfo> {
@@ -124,7 +128,9 @@ impl Memory {
         if let Some(peer) = only
             && !before.peers.iter().any(|p| p.id == peer)
         {
-            return Err(ApiError::not_found(format!("no peer {peer} is known here: 'folklore peers' shows those that are")));
+            return Err(ApiError::not_found(format!(
+                "no peer {peer} is known here: 'folklore peers' shows those that are"
+            )));
         }
         let began = self.0.engine.clock.now();
         self.0.engine.event(Event::Sync { peer: only }).await.map_err(stopping)?;
@@ -181,7 +187,8 @@ impl Memory {
             checks.push(Check::new(format!("bank {}", brief(&bank.name)), missing == 0, detail));
         }
         let listening = self.0.network.listening();
-        let detail = if listening.is_empty() { "nowhere: peers cannot reach this node".into() } else { listening.join(", ") };
+        let detail =
+            if listening.is_empty() { "nowhere: peers cannot reach this node".into() } else { listening.join(", ") };
         checks.push(Check::new("listening", !listening.is_empty(), detail));
         let (known, connected) = (snapshot.peers.len(), snapshot.peers.iter().filter(|p| p.connected).count());
         checks.push(Check::new(
@@ -196,7 +203,10 @@ impl Memory {
         if request.verify {
             let report = self.0.store.verify().map_err(read_failed)?;
             let detail = if report.ok() {
-                format!("{} records, {} lessons, {} runs: every hash and signature is right", report.records, report.lessons, report.runs)
+                format!(
+                    "{} records, {} lessons, {} runs: every hash and signature is right",
+                    report.records, report.lessons, report.runs
+                )
             } else {
                 report.wrong.join("; ")
             };

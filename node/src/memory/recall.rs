@@ -69,7 +69,8 @@ impl Memory {
         let (mut answered, mut silent) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
         let mut raw: Vec<(BankId, PeerAnswer)> = Vec::new();
         for task in asked {
-            let (bank, answers) = task.await.map_err(|_| ApiError::failed("asking the peers failed inside the daemon"))?;
+            let (bank, answers) =
+                task.await.map_err(|_| ApiError::failed("asking the peers failed inside the daemon"))?;
             let Answers { answers, silent: quiet } = answers.map_err(stopping)?;
             silent.extend(quiet);
             for answer in answers {

@@ -108,7 +108,10 @@ impl Memory {
         if self.0.catalogue.policy(&bank.id).may_write(&bank.owner, &self.me()) {
             return Ok(());
         }
-        Err(ApiError::refused(format!("the policy of bank '{}' does not let this node write: ask its owner", bank.name)))
+        Err(ApiError::refused(format!(
+            "the policy of bank '{}' does not let this node write: ask its owner",
+            bank.name
+        )))
     }
 
     /// The bank that a claim about a lesson goes to: the first that speaks of it.
@@ -120,12 +123,13 @@ impl Memory {
 
     pub(super) fn rate_now(&self, request: api::RateRequest) -> Answer<api::StandingResponse> {
         let id = self.lesson(&request.id)?;
-        let run = match &request.run {
-            None => None,
-            Some(text) => Some(hex32(text).ok_or_else(|| {
-                ApiError::bad_request(format!("'{text}' is not a run digest: it has 64 hex digits"))
-            })?),
-        };
+        let run =
+            match &request.run {
+                None => None,
+                Some(text) => Some(hex32(text).ok_or_else(|| {
+                    ApiError::bad_request(format!("'{text}' is not a run digest: it has 64 hex digits"))
+                })?),
+            };
         let bank = self.bank_of(&id)?;
         self.check_may_write(&bank)?;
         let verdict: Verdict = request.verdict;
@@ -154,7 +158,10 @@ impl Memory {
         Struck::default().clean(&mut reason);
         let reason = normalise(&reason, Lines::Many);
         if reason.len() > MAX_REASON_BYTES {
-            return Err(ApiError::bad_request(format!("the reason has {} bytes, the limit is {MAX_REASON_BYTES}", reason.len())));
+            return Err(ApiError::bad_request(format!(
+                "the reason has {} bytes, the limit is {MAX_REASON_BYTES}",
+                reason.len()
+            )));
         }
         self.claim(&bank, vec![(Claim::Withdrawn { lesson_id: id, reason }, None)])?;
         self.standing_of(id, &bank)
@@ -173,7 +180,9 @@ impl Memory {
         let id = self.lesson(text)?;
         let bank = self.bank_of(&id)?;
         let lesson = self.0.store.lesson(&id).map_err(read_failed)?.ok_or_else(|| {
-            ApiError::not_found(format!("the records here name lesson {id}, but no peer has sent its text yet: try 'folklore sync'"))
+            ApiError::not_found(format!(
+                "the records here name lesson {id}, but no peer has sent its text yet: try 'folklore sync'"
+            ))
         })?;
         let (_, state, standing) = self
             .0
@@ -260,6 +269,7 @@ fn to_claim(record: &Record) -> api::ClaimView {
         Claim::Policy(_) => "policy",
         Claim::Revoked { .. } => "revoked",
         Claim::Rotated { .. } => "rotated",
+        Claim::Succeeds { .. } => "succeeds",
     };
     api::ClaimView {
         author: record.author().to_string(),

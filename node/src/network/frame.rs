@@ -28,9 +28,7 @@ const FIRST_RESERVE_BYTES: usize = 4 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The announced length is over [`MAX_FRAME_BYTES`].
-    #[error(
-        "the peer announced a frame of {0} bytes, the limit is {MAX_FRAME_BYTES}; it is broken or hostile"
-    )]
+    #[error("the peer announced a frame of {0} bytes, the limit is {MAX_FRAME_BYTES}; it is broken or hostile")]
     TooLarge(u32),
     /// The announced length is zero; no sender of ours writes such a frame.
     #[error("the peer announced an empty frame; it is broken or hostile")]
@@ -70,10 +68,7 @@ where
     }
 
     let mut payload = Vec::with_capacity(len.min(FIRST_RESERVE_BYTES));
-    let got = stream
-        .take(u64::from(announced))
-        .read_to_end(&mut payload)
-        .await?;
+    let got = stream.take(u64::from(announced)).read_to_end(&mut payload).await?;
     if got < len {
         return Err(FrameError::Io(io::Error::new(
             io::ErrorKind::UnexpectedEof,
@@ -125,9 +120,7 @@ mod tests {
     fn an_announced_length_over_the_limit_is_refused_unread() {
         let (frames, error) = read_all(&[1, 0, 16, 0, 9, 9]);
         assert!(frames.is_empty());
-        assert!(
-            matches!(error, Some(FrameError::TooLarge(n)) if n as usize == MAX_FRAME_BYTES + 1)
-        );
+        assert!(matches!(error, Some(FrameError::TooLarge(n)) if n as usize == MAX_FRAME_BYTES + 1));
         let (_, error) = read_all(&[255, 255, 255, 255]);
         assert!(matches!(error, Some(FrameError::TooLarge(u32::MAX))));
     }

@@ -42,13 +42,7 @@ impl Network {
         let (event_sender, events) = mpsc::channel(config.limits.event_queue.max(1));
         let (commands, command_receiver) = mpsc::unbounded_channel();
         let registry = Arc::new(Registry::default());
-        let driver = Driver::new(
-            &config,
-            listen,
-            event_sender,
-            command_receiver,
-            registry.clone(),
-        )?;
+        let driver = Driver::new(&config, listen, event_sender, command_receiver, registry.clone())?;
         let (stopped_sender, stopped) = watch::channel(());
         tokio::spawn(async move {
             driver.run().await;
@@ -99,28 +93,14 @@ impl NetworkHandle {
     /// `Connected`, and `DialFailed` with [`DialError::AlreadyConnected`], which is no fault.
     pub fn dial(&self, target: DialTarget) -> Result<(), DialError> {
         let (addresses, expected) = dial::parse(&target, self.quic)?;
-        let permit = self
-            .dials
-            .clone()
-            .try_acquire_owned()
-            .map_err(|_| DialError::TooManyDials)?;
-        self.commands
-            .send(Command::Dial {
-                target,
-                addresses,
-                expected,
-                permit,
-            })
-            .map_err(|_| DialError::Stopped)
+        let permit = self.dials.clone().try_acquire_owned().map_err(|_| DialError::TooManyDials)?;
+        self.commands.send(Command::Dial { target, addresses, expected, permit }).map_err(|_| DialError::Stopped)
     }
 
     /// Queues one frame of 1 to [`MAX_FRAME_BYTES`](super::MAX_FRAME_BYTES) bytes for a connected peer. That it
     /// was queued does not mean that it will arrive: the session may end first.
     pub fn send(&self, peer: PeerKey, frame: Vec<u8>) -> Result<(), SendError> {
-        self.registry
-            .link(&peer)
-            .ok_or(SendError::NotConnected)?
-            .push(frame)
+        self.registry.link(&peer).ok_or(SendError::NotConnected)?.push(frame)
     }
 
     /// How much waits to be written to a connected peer; `None` where no session is up. For those who would rather

@@ -51,12 +51,7 @@ const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the handles ask for.
 pub(super) enum Command {
-    Dial {
-        target: DialTarget,
-        addresses: Vec<Address>,
-        expected: Option<PeerKey>,
-        permit: OwnedSemaphorePermit,
-    },
+    Dial { target: DialTarget, addresses: Vec<Address>, expected: Option<PeerKey>, permit: OwnedSemaphorePermit },
     Close(PeerKey),
     Block(PeerKey, bool),
     Shutdown,
@@ -95,10 +90,7 @@ pub(super) struct Driver {
 /// A finished look-up of names, off the swarm task.
 enum Lookup {
     Dial(Attempt),
-    Listen {
-        text: String,
-        found: Result<Vec<Multiaddr>, AddressError>,
-    },
+    Listen { text: String, found: Result<Vec<Multiaddr>, AddressError> },
 }
 
 impl Driver {
@@ -113,12 +105,7 @@ impl Driver {
         let (request_sender, requests) = mpsc::unbounded_channel();
         let mut lookups = JoinSet::new();
         for (text, address) in listen {
-            lookups.spawn(async move {
-                Lookup::Listen {
-                    found: address.resolve().await,
-                    text,
-                }
-            });
+            lookups.spawn(async move { Lookup::Listen { found: address.resolve().await, text } });
         }
         Ok(Self {
             swarm,
@@ -187,10 +174,7 @@ impl Driver {
         }
         let deadline = Instant::now() + GOODBYE_TIMEOUT;
         while self.swarm.connected_peers().next().is_some() {
-            if timeout_at(deadline, self.swarm.select_next_some())
-                .await
-                .is_err()
-            {
+            if timeout_at(deadline, self.swarm.select_next_some()).await.is_err() {
                 break;
             }
         }
@@ -202,22 +186,13 @@ impl Driver {
 
     fn on_command(&mut self, command: Command) {
         match command {
-            Command::Dial {
-                target,
-                addresses,
-                expected,
-                permit,
-            } => {
-                self.lookups.spawn(async move {
-                    Lookup::Dial(Attempt::resolve(target, addresses, expected, permit).await)
-                });
+            Command::Dial { target, addresses, expected, permit } => {
+                self.lookups
+                    .spawn(async move { Lookup::Dial(Attempt::resolve(target, addresses, expected, permit).await) });
             }
             Command::Close(peer) => self.close_all(&peer),
             Command::Block(peer, block) => {
-                self.swarm
-                    .behaviour_mut()
-                    .carrier
-                    .block(to_peer_id(&peer), block);
+                self.swarm.behaviour_mut().carrier.block(to_peer_id(&peer), block);
                 if block {
                     self.close_all(&peer);
                 }
@@ -228,21 +203,12 @@ impl Driver {
 
     fn on_request(&mut self, request: Request) {
         match request {
-            Request::Open {
-                peer,
-                connection,
-                reply,
-            } => self
-                .swarm
-                .behaviour_mut()
-                .carrier
-                .open(to_peer_id(&peer), connection, reply),
+            Request::Open { peer, connection, reply } => {
+                self.swarm.behaviour_mut().carrier.open(to_peer_id(&peer), connection, reply)
+            }
             Request::Close { peer, connection } => self.close(&peer, connection),
             Request::Session { peer, up } => {
-                self.swarm
-                    .behaviour_mut()
-                    .carrier
-                    .set_up(to_peer_id(&peer), up);
+                self.swarm.behaviour_mut().carrier.set_up(to_peer_id(&peer), up);
                 if let Some(entry) = self.peers.get_mut(&peer) {
                     entry.session_up = up;
                     if up {
@@ -279,25 +245,17 @@ impl Driver {
 
     fn listen_failed(&mut self, address: String, error: String) {
         warn!(address, error, "cannot listen");
-        self.outbox
-            .push_back((NetworkEvent::ListenFailed { address, error }, None));
+        self.outbox.push_back((NetworkEvent::ListenFailed { address, error }, None));
     }
 
     /// Makes the next dial of an attempt, or tells that it came to nothing.
     fn dial(&mut self, mut attempt: Attempt) {
         if let Some(peer) = attempt.expected() {
             // Judged here and not by libp2p, for which a dead connection counts until it is closed in full.
-            let connected = self
-                .peers
-                .get(&peer)
-                .is_some_and(|entry| !entry.connections.borrow().is_empty());
+            let connected = self.peers.get(&peer).is_some_and(|entry| !entry.connections.borrow().is_empty());
             if connected {
                 attempt.refuse(DialError::AlreadyConnected(peer));
-            } else if self
-                .attempts
-                .values()
-                .any(|other| other.expected() == Some(peer))
-            {
+            } else if self.attempts.values().any(|other| other.expected() == Some(peer)) {
                 attempt.refuse(DialError::AlreadyDialing);
             }
         }
@@ -312,8 +270,7 @@ impl Driver {
             }
         }
         let (target, error, permit) = attempt.give_up();
-        self.outbox
-            .push_back((NetworkEvent::DialFailed { target, error }, Some(permit)));
+        self.outbox.push_back((NetworkEvent::DialFailed { target, error }, Some(permit)));
     }
 
     /// Closes one connection. For the peer's task it is gone at once, whatever the transport still does to close it.
@@ -342,10 +299,7 @@ impl Driver {
             self.close(key, id);
         }
         // Also those that have just come about and are not in the table yet.
-        self.swarm
-            .behaviour_mut()
-            .carrier
-            .close_peer(to_peer_id(key));
+        self.swarm.behaviour_mut().carrier.close_peer(to_peer_id(key));
     }
 
     fn on_swarm_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
@@ -356,67 +310,39 @@ impl Driver {
                 if let identify::Event::Received { peer_id, info, .. } = event
                     && let Some(peer) = from_peer_id(&peer_id)
                 {
-                    self.hint(NetworkEvent::Identified {
-                        peer,
-                        listen_addresses: dialable(info.listen_addrs.iter()),
-                    });
+                    self.hint(NetworkEvent::Identified { peer, listen_addresses: dialable(info.listen_addrs.iter()) });
                 }
             }
             SwarmEvent::Behaviour(BehaviourEvent::Mdns(event)) => self.on_mdns(event),
-            SwarmEvent::ConnectionEstablished {
-                peer_id,
-                connection_id,
-                endpoint,
-                ..
-            } => self.on_established(peer_id, connection_id, &endpoint),
-            SwarmEvent::ConnectionClosed {
-                peer_id,
-                connection_id,
-                cause,
-                ..
-            } => {
+            SwarmEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
+                self.on_established(peer_id, connection_id, &endpoint)
+            }
+            SwarmEvent::ConnectionClosed { peer_id, connection_id, cause, .. } => {
                 debug!(%peer_id, %connection_id, ?cause, "connection closed");
                 if let Some(entry) = from_peer_id(&peer_id).and_then(|key| self.peers.get(&key)) {
-                    entry
-                        .connections
-                        .send_modify(|list| list.retain(|c| c.id != connection_id));
+                    entry.connections.send_modify(|list| list.retain(|c| c.id != connection_id));
                 }
             }
-            SwarmEvent::OutgoingConnectionError {
-                connection_id,
-                error,
-                ..
-            } => {
+            SwarmEvent::OutgoingConnectionError { connection_id, error, .. } => {
                 if let Some(mut attempt) = self.attempts.remove(&connection_id) {
                     attempt.failed(error);
                     self.dial(attempt);
                 }
             }
-            SwarmEvent::IncomingConnectionError {
-                send_back_addr,
-                error,
-                ..
-            } => debug!(%send_back_addr, %error, "an inbound connection was refused or broke off"),
+            SwarmEvent::IncomingConnectionError { send_back_addr, error, .. } => {
+                debug!(%send_back_addr, %error, "an inbound connection was refused or broke off")
+            }
             SwarmEvent::NewListenAddr { address, .. } => {
                 info!(%address, "listening");
                 self.listening.push(address.clone());
                 self.publish_listening();
-                self.outbox.push_back((
-                    NetworkEvent::Listening {
-                        address: address.to_string(),
-                    },
-                    None,
-                ));
+                self.outbox.push_back((NetworkEvent::Listening { address: address.to_string() }, None));
             }
             SwarmEvent::ExpiredListenAddr { address, .. } => {
                 self.listening.retain(|a| *a != address);
                 self.publish_listening();
             }
-            SwarmEvent::ListenerClosed {
-                listener_id,
-                addresses,
-                reason,
-            } => {
+            SwarmEvent::ListenerClosed { listener_id, addresses, reason } => {
                 self.listening.retain(|a| !addresses.contains(a));
                 self.publish_listening();
                 if let Some(text) = self.listeners.remove(&listener_id) {
@@ -510,17 +436,10 @@ impl Driver {
             self.spawn(key, listed, arrived);
             return;
         }
-        let failed = self
-            .peers
-            .remove(&key)
-            .map(|peer| peer.dials)
-            .unwrap_or_default();
+        let failed = self.peers.remove(&key).map(|peer| peer.dials).unwrap_or_default();
         for attempt in failed {
             self.outbox.push_back((
-                NetworkEvent::DialFailed {
-                    target: attempt.target,
-                    error: DialError::NoSession,
-                },
+                NetworkEvent::DialFailed { target: attempt.target, error: DialError::NoSession },
                 Some(attempt.permit),
             ));
         }
@@ -535,11 +454,7 @@ impl Driver {
             return;
         };
         // Where there is no room the stream is dropped unacknowledged, and the peer tries again.
-        if peer
-            .arrivals
-            .try_send((inbound.connection, inbound.stream))
-            .is_err()
-        {
+        if peer.arrivals.try_send((inbound.connection, inbound.stream)).is_err() {
             debug!(peer = %inbound.peer, "dropped an inbound stream");
         }
     }
@@ -548,11 +463,7 @@ impl Driver {
         match ping.result {
             Ok(_) => {
                 if let Some(peer) = from_peer_id(&ping.peer).and_then(|key| self.peers.get(&key))
-                    && let Some(connection) = peer
-                        .connections
-                        .borrow()
-                        .iter()
-                        .find(|c| c.id == ping.connection)
+                    && let Some(connection) = peer.connections.borrow().iter().find(|c| c.id == ping.connection)
                 {
                     connection.heard.stamp();
                 }
@@ -576,10 +487,7 @@ impl Driver {
             }
         }
         for (key, id) in silent {
-            info!(
-                peer = peer_id_text(&key),
-                "nothing heard for too long, closing"
-            );
+            info!(peer = peer_id_text(&key), "nothing heard for too long, closing");
             self.close(&key, id);
         }
     }

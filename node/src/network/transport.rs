@@ -56,17 +56,9 @@ pub(super) fn build_swarm(config: &NetworkConfig) -> Result<Swarm<Behaviour>, St
             // The address book above is the only place where addresses of peers are kept.
             .with_cache_size(0),
     );
-    let ping = ping::Behaviour::new(
-        ping::Config::new()
-            .with_interval(config.ping_interval)
-            .with_timeout(config.ping_timeout),
-    );
-    let behaviour = Behaviour {
-        carrier: Carrier::new(&config.limits),
-        ping,
-        identify,
-        mdns: mdns.into(),
-    };
+    let ping =
+        ping::Behaviour::new(ping::Config::new().with_interval(config.ping_interval).with_timeout(config.ping_timeout));
+    let behaviour = Behaviour { carrier: Carrier::new(&config.limits), ping, identify, mdns: mdns.into() };
 
     let mut yamux = yamux::Config::default();
     yamux.set_max_num_streams(YAMUX_STREAMS);

@@ -59,6 +59,7 @@ fn birth_ns(meta: &Metadata) -> u64 {
 /// Syncs the directory that holds `path`, so that a name made or changed in it lasts.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent() {
+        Some(dir) if dir.as_os_str().is_empty() => File::open(".")?.sync_all(),
         Some(dir) => File::open(dir)?.sync_all(),
         None => Ok(()),
     }

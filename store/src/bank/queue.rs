@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     fs::File,
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
@@ -13,8 +14,9 @@ use std::{
 use super::count::{Count, CountFile, Tally};
 use crate::{error::WriteError, frame::Tree};
 
-/// Once this many bytes wait, what follows goes into the next round. A sled segment is larger, and within one segment
-/// sled does not use freed space again: what it moved is durable before its old place is overwritten.
+/// Once this many bytes wait, what follows goes into the next round. sled writes about three times as much to its log,
+/// which is less than one of its segments, and it does not use a freed segment again within the next: so what it moved is
+/// durable before its old place is overwritten. (Only a single group larger than this goes beyond.)
 const ROUND_BYTES: usize = 2 * 1024 * 1024;
 
 /// What is written together or not at all.
@@ -65,10 +67,10 @@ impl Disk {
         }));
         match written {
             Ok(Ok(_)) => {}
-            Ok(Err(e)) => return Err(e.to_string()),
+            Ok(Err(e)) => return Err(sled_text(&e)),
             Err(panic) => return Err(panic_text(panic.as_ref())),
         }
-        self.file.sync_data().map_err(|e| format!("sync of the database file: {e}"))?;
+        self.file.sync_data().map_err(|e| format!("sync of the database file: {}", io_text(&e)))?;
         self.syncs.fetch_add(1, Ordering::Relaxed);
         self.write_count(groups);
         Ok(())
@@ -101,6 +103,23 @@ impl Drop for Disk {
         if let Err(error) = file.sync() {
             tracing::warn!(%error, "the bank's count could not be synced while closing");
         }
+    }
+}
+
+/// An error of sled in words a user knows.
+pub(crate) fn sled_text(error: &sled::Error) -> String {
+    match error {
+        sled::Error::Io(e) => io_text(e),
+        // Its own text speaks of file offsets and backtraces.
+        sled::Error::Corruption { .. } => "sled finds its own data corrupted".into(),
+        other => other.to_string(),
+    }
+}
+
+fn io_text(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "the disk is full".into(),
+        _ => error.to_string(),
     }
 }
 

@@ -9,7 +9,10 @@ use folklore_protocol::{
     record::{Record, RecordId, UnverifiedRecord},
 };
 
-use super::{BankInfo, Counts, Store, queue::panic_text};
+use super::{
+    BankInfo, Counts, Store,
+    queue::{panic_text, sled_text},
+};
 use crate::{
     error::ReadError,
     frame::{Frame, Key, Kind, Tree},
@@ -20,7 +23,7 @@ use crate::{
 fn guarded<T>(f: impl FnOnce() -> Result<T, sled::Error>) -> Result<T, ReadError> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(e)) => Err(ReadError::Database(e.to_string())),
+        Ok(Err(e)) => Err(ReadError::Database(sled_text(&e))),
         Err(panic) => Err(ReadError::Database(panic_text(panic.as_ref()))),
     }
 }

@@ -1,6 +1,12 @@
 //! Reading the whole database once at open: every frame is checked, every id goes into memory.
 
-use folklore_protocol::{bank::BankId, canonical, identity::AuthorId, lesson::LessonId, record::UnverifiedRecord};
+use folklore_protocol::{
+    bank::{BankId, BankSalt},
+    canonical,
+    identity::AuthorId,
+    lesson::LessonId,
+    record::UnverifiedRecord,
+};
 
 use super::{
     BankInfo, MAX_BANK_VALUE_BYTES, SETTING_OWN, SETTING_SEQ_FLOOR,
@@ -230,11 +236,11 @@ pub(super) fn setting_identity(name: &str) -> [u8; 32] {
 
 impl BankInfo {
     pub(super) fn to_value(&self) -> Vec<u8> {
-        canonical::encode(&(self.owner, self.name.as_str()))
+        canonical::encode(&(self.owner, self.salt, self.name.as_str()))
     }
 
     fn from_value(bytes: &[u8]) -> Result<Self, canonical::DecodeError> {
-        let (owner, name) = canonical::decode::<(AuthorId, String), MAX_BANK_VALUE_BYTES>(bytes)?;
-        Ok(Self { id: BankId::new(&owner, &name), name, owner })
+        let (owner, salt, name) = canonical::decode::<(AuthorId, BankSalt, String), MAX_BANK_VALUE_BYTES>(bytes)?;
+        Ok(Self { id: BankId::new(&owner, &salt, &name), owner, salt, name })
     }
 }

@@ -6,7 +6,7 @@ use folklore_protocol::record::UnverifiedRecord;
 
 use super::{
     Store,
-    queue::panic_text,
+    queue::{panic_text, sled_text},
     scan::{Damaged, Scan},
 };
 use crate::{error::ReadError, frame::Tree, runs::RunRow};
@@ -74,7 +74,7 @@ impl Store {
         // Frames that the index does not know, settings and notes among them, and the count.
         let scan = match catch_unwind(AssertUnwindSafe(|| Scan::run(&self.0.disk.db, covered.next_arrival))) {
             Ok(Ok(scan)) => scan,
-            Ok(Err(e)) => return Err(ReadError::Database(e.to_string())),
+            Ok(Err(e)) => return Err(ReadError::Database(sled_text(&e))),
             Err(panic) => return Err(ReadError::Database(panic_text(panic.as_ref()))),
         };
         report.wrong.extend(scan.damaged.iter().map(|Damaged { key, detail, .. }| format!("{key}: {detail}")));

@@ -246,7 +246,7 @@ impl Store {
 
     /// Makes a bank known here, durably. A bank already known is left as it is.
     pub fn add_bank(&self, info: BankInfo) -> Result<(), WriteError> {
-        if BankId::new(&info.owner, &info.name) != info.id {
+        if BankId::new(&info.owner, &info.salt, &info.name) != info.id {
             return Err(WriteError::BankId(info.id));
         }
         self.group(|_, plan| {

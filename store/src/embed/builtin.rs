@@ -43,21 +43,15 @@ impl Table {
             return Err(EmbedError::Weights("another dimension than 256"));
         }
         let (scales, bytes) = bytes.split_at_checked(count * 4).ok_or_else(short)?;
-        let (rows, tokens) = bytes
-            .split_at_checked(count * BUILTIN_DIM)
-            .ok_or_else(short)?;
+        let (rows, tokens) = bytes.split_at_checked(count * BUILTIN_DIM).ok_or_else(short)?;
         let (scales, _) = scales.as_chunks::<4>();
-        let tokens =
-            std::str::from_utf8(tokens).map_err(|_| EmbedError::Weights("tokens are not UTF-8"))?;
+        let tokens = std::str::from_utf8(tokens).map_err(|_| EmbedError::Weights("tokens are not UTF-8"))?;
         let tokens = tokens.strip_suffix('\n').unwrap_or(tokens);
         if tokens.split('\n').count() != count {
             return Err(EmbedError::Weights("another number of tokens than rows"));
         }
         Ok(Table {
-            scales: scales
-                .iter()
-                .map(|scale| f32::from_le_bytes(*scale))
-                .collect(),
+            scales: scales.iter().map(|scale| f32::from_le_bytes(*scale)).collect(),
             rows,
             pieces: Pieces::new(tokens.split('\n')),
         })
@@ -177,21 +171,14 @@ mod tests {
 
     #[test]
     fn a_text_without_known_tokens_has_no_vector() {
-        let vectors = BuiltinEmbedder::new()
-            .embed(&["", " \n", "搜索 订单", "🙂"])
-            .unwrap();
+        let vectors = BuiltinEmbedder::new().embed(&["", " \n", "搜索 订单", "🙂"]).unwrap();
         assert_eq!(vectors, [None, None, None, None]);
     }
 
     #[test]
     fn a_text_mostly_in_an_unknown_script_has_no_vector() {
         let embedder = BuiltinEmbedder::new();
-        assert_eq!(
-            embedder
-                .embed_one("请帮我取消这个客户的所有订单 tokio")
-                .unwrap(),
-            None
-        );
+        assert_eq!(embedder.embed_one("请帮我取消这个客户的所有订单 tokio").unwrap(), None);
         assert!(embedder.embed_one("cancel order 订单").unwrap().is_some());
     }
 
@@ -204,13 +191,9 @@ mod tests {
 
     #[test]
     fn a_damaged_table_is_an_error() {
-        for bytes in [
-            &WEIGHTS[..3],
-            &WEIGHTS[..8],
-            &WEIGHTS[..8_000_000],
-            &WEIGHTS[..WEIGHTS.len() - 40_000],
-            &WEIGHTS[4..],
-        ] {
+        for bytes in
+            [&WEIGHTS[..3], &WEIGHTS[..8], &WEIGHTS[..8_000_000], &WEIGHTS[..WEIGHTS.len() - 40_000], &WEIGHTS[4..]]
+        {
             assert!(matches!(Table::parse(bytes), Err(EmbedError::Weights(_))));
         }
     }

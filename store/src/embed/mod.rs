@@ -26,9 +26,7 @@ pub enum EmbedError {
     #[error("the embedder's weights are malformed ({0}); rebuild or reinstall folklore")]
     Weights(&'static str),
     /// The embedder is a service and did not answer in time or at all.
-    #[error(
-        "the embedder cannot be reached ({0}); check its address, or use the built-in embedder"
-    )]
+    #[error("the embedder cannot be reached ({0}); check its address, or use the built-in embedder")]
     Unavailable(String),
     /// The embedder answered with something that is not one vector a text of the right size.
     #[error("the embedder gave an unusable answer ({0}); check that the configured model matches")]

@@ -52,20 +52,14 @@ pub(super) struct Pieces {
 impl Pieces {
     /// Reads the vocabulary; the position in `tokens` is the id. Id 0 is `[UNK]` and matches nothing.
     pub(super) fn new(tokens: impl Iterator<Item = &'static str>) -> Self {
-        let mut pieces = Pieces {
-            begin: PieceMap::default(),
-            more: PieceMap::default(),
-            begin_bytes_max: 0,
-            more_bytes_max: 0,
-        };
+        let mut pieces =
+            Pieces { begin: PieceMap::default(), more: PieceMap::default(), begin_bytes_max: 0, more_bytes_max: 0 };
         for (id, token) in (0u32..).zip(tokens) {
             if id == 0 || token.is_empty() {
                 continue;
             }
             let (map, longest, key) = match token.strip_prefix("##") {
-                Some(rest) if !rest.is_empty() => {
-                    (&mut pieces.more, &mut pieces.more_bytes_max, rest)
-                }
+                Some(rest) if !rest.is_empty() => (&mut pieces.more, &mut pieces.more_bytes_max, rest),
                 _ => (&mut pieces.begin, &mut pieces.begin_bytes_max, token),
             };
             *longest = (*longest).max(key.len());
@@ -78,12 +72,7 @@ impl Pieces {
     pub(super) fn for_each(&self, text: &str, mut found: impl FnMut(u32)) -> Known {
         let mut known = Known::default();
         let mut word = String::new();
-        for ch in text
-            .chars()
-            .flat_map(char::to_lowercase)
-            .nfd()
-            .filter(|&ch| !is_dropped(ch))
-        {
+        for ch in text.chars().flat_map(char::to_lowercase).nfd().filter(|&ch| !is_dropped(ch)) {
             if ch.is_whitespace() {
                 self.word(&word, &mut found, &mut known);
                 word.clear();
@@ -140,10 +129,7 @@ fn is_dropped(ch: char) -> bool {
     ch == '\u{fffd}'
         || is_combining_mark(ch)
         || (!ch.is_whitespace()
-            && matches!(
-                get_general_category(ch),
-                GeneralCategory::Control | GeneralCategory::Format
-            ))
+            && matches!(get_general_category(ch), GeneralCategory::Control | GeneralCategory::Format))
 }
 
 /// A word of its own: punctuation (all ASCII symbols too) and CJK ideographs.

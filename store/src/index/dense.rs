@@ -16,9 +16,7 @@ const NORM_TOLERANCE: f32 = 1e-3;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DenseError {
     /// Vectors of different models must not be mixed.
-    #[error(
-        "a vector of {given} components in an index of {expected}; embed the text again with the bank's embedder"
-    )]
+    #[error("a vector of {given} components in an index of {expected}; embed the text again with the bank's embedder")]
     Dimension {
         /// Components of the index's vectors.
         expected: usize,
@@ -78,10 +76,7 @@ impl DenseIndex {
     /// When the vector has another dimension or is not of length 1. The index is unchanged.
     pub fn add(&mut self, slot: u32, vector: &[f32]) -> Result<(), DenseError> {
         if vector.len() != self.dim {
-            return Err(DenseError::Dimension {
-                expected: self.dim,
-                given: vector.len(),
-            });
+            return Err(DenseError::Dimension { expected: self.dim, given: vector.len() });
         }
         let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
         if norm.is_nan() || (norm - 1.0).abs() > NORM_TOLERANCE {
@@ -100,9 +95,7 @@ impl DenseIndex {
         };
         let at = row as usize;
         if let Some(block) = self.blocks.get_mut(at / BLOCK_ROWS) {
-            block
-                .row_mut(at % BLOCK_ROWS)
-                .assign(&ArrayView1::from(vector));
+            block.row_mut(at % BLOCK_ROWS).assign(&ArrayView1::from(vector));
         }
         if let Some(owner) = self.slot_of_row.get_mut(at) {
             *owner = Some(slot);
@@ -145,16 +138,9 @@ impl DenseIndex {
                 Some(&(_, worst)) => worst,
                 None => f32::NEG_INFINITY,
             };
-            scored.extend(
-                owners
-                    .iter()
-                    .zip(&products)
-                    .filter_map(|(owner, &product)| {
-                        owner
-                            .filter(|&slot| product >= bar && filter(slot))
-                            .map(|slot| (slot, product))
-                    }),
-            );
+            scored.extend(owners.iter().zip(&products).filter_map(|(owner, &product)| {
+                owner.filter(|&slot| product >= bar && filter(slot)).map(|slot| (slot, product))
+            }));
             keep_best(&mut scored, keep);
         }
         let mut seen = std::collections::HashSet::new();
@@ -218,19 +204,8 @@ mod tests {
     #[test]
     fn vectors_that_cannot_be_compared_are_refused() {
         let mut index = DenseIndex::new(2);
-        assert_eq!(
-            index.add(1, &[1.0]),
-            Err(DenseError::Dimension {
-                expected: 2,
-                given: 1
-            })
-        );
-        for bad in [
-            [0.0, 0.0],
-            [2.0, 0.0],
-            [f32::NAN, 0.0],
-            [f32::INFINITY, 0.0],
-        ] {
+        assert_eq!(index.add(1, &[1.0]), Err(DenseError::Dimension { expected: 2, given: 1 }));
+        for bad in [[0.0, 0.0], [2.0, 0.0], [f32::NAN, 0.0], [f32::INFINITY, 0.0]] {
             assert_eq!(index.add(1, &bad), Err(DenseError::NotUnit));
         }
         assert!(index.is_empty());

@@ -52,15 +52,9 @@ const COMMON_WORDS: &str = "able actually add allow almost alone already always 
 fn background_share(term: &str) -> f32 {
     static SHARES: OnceLock<HashMap<String, f32>> = OnceLock::new();
     let shares = SHARES.get_or_init(|| {
-        let terms = |words, share| {
-            tokenize(words)
-                .into_iter()
-                .map(move |token| (token.term, share))
-        };
+        let terms = |words, share| tokenize(words).into_iter().map(move |token| (token.term, share));
         // Function words last: where two words have one stem, the commoner decides.
-        terms(COMMON_WORDS, COMMON_SHARE)
-            .chain(terms(FUNCTION_WORDS, FUNCTION_SHARE))
-            .collect()
+        terms(COMMON_WORDS, COMMON_SHARE).chain(terms(FUNCTION_WORDS, FUNCTION_SHARE)).collect()
     });
     shares.get(term).copied().unwrap_or(0.0)
 }
@@ -78,12 +72,7 @@ impl LexicalQuery {
     pub fn new(text: &str) -> Self {
         let tokens = tokenize(text);
         let mut seen = HashSet::new();
-        let terms = tokens
-            .iter()
-            .map(|t| &t.term)
-            .filter(|t| seen.insert(*t))
-            .cloned()
-            .collect();
+        let terms = tokens.iter().map(|t| &t.term).filter(|t| seen.insert(*t)).cloned().collect();
         LexicalQuery { tokens, terms }
     }
 
@@ -139,12 +128,7 @@ pub struct Weighed<'q> {
 impl Weighed<'_> {
     fn bm25(&self, length: u32, count: impl Fn(&str) -> u32) -> f32 {
         let norm = length_norm(length, self.mean_length);
-        self.query
-            .terms
-            .iter()
-            .zip(&self.idf)
-            .map(|(term, idf)| idf * saturate(count(term), norm))
-            .sum()
+        self.query.terms.iter().zip(&self.idf).map(|(term, idf)| idf * saturate(count(term), norm)).sum()
     }
 
     /// The BM25 of a document.
@@ -160,13 +144,8 @@ impl Weighed<'_> {
     }
 
     fn covered(&self, has: impl Fn(&str) -> bool) -> f32 {
-        let idf: HashMap<&str, f32> = self
-            .query
-            .terms
-            .iter()
-            .map(String::as_str)
-            .zip(self.idf.iter().copied())
-            .collect();
+        let idf: HashMap<&str, f32> =
+            self.query.terms.iter().map(String::as_str).zip(self.idf.iter().copied()).collect();
         let (mut mass, mut covered) = (0.0, 0.0);
         let mut seen = HashSet::new();
         // Parts of a compound that the document has as a whole count as had.
@@ -265,11 +244,7 @@ impl LexicalIndex {
         self.length_sum += u64::from(counts.length);
         self.place_of_slot.insert(slot, place);
         if let Some(document) = self.documents.get_mut(place as usize) {
-            *document = Some(Document {
-                slot,
-                length: counts.length,
-                terms,
-            });
+            *document = Some(Document { slot, length: counts.length, terms });
         }
     }
 
@@ -278,11 +253,7 @@ impl LexicalIndex {
         let Some(place) = self.place_of_slot.remove(&slot) else {
             return false;
         };
-        let Some(document) = self
-            .documents
-            .get_mut(place as usize)
-            .and_then(Option::take)
-        else {
+        let Some(document) = self.documents.get_mut(place as usize).and_then(Option::take) else {
             return false;
         };
         for (id, _) in document.terms {
@@ -312,12 +283,7 @@ impl LexicalIndex {
                 self::idf(background_share(term), frequency, documents)
             })
             .collect();
-        Weighed {
-            query,
-            idf,
-            unknown_idf: self::idf(0.0, 0, documents),
-            mean_length: (mean_length as f32).max(1.0),
-        }
+        Weighed { query, idf, unknown_idf: self::idf(0.0, 0, documents), mean_length: (mean_length as f32).max(1.0) }
     }
 
     /// The `k` best documents that share a term with the query and pass `filter`, with their BM25, best first.
@@ -328,15 +294,10 @@ impl LexicalIndex {
             let Some(&id) = self.term_ids.get(term) else {
                 continue;
             };
-            for &place in self
-                .postings
-                .get(id as usize)
-                .map_or(&[][..], Vec::as_slice)
-            {
-                if let (Some(Some(document)), Some(sum)) = (
-                    self.documents.get(place as usize),
-                    sums.get_mut(place as usize),
-                ) {
+            for &place in self.postings.get(id as usize).map_or(&[][..], Vec::as_slice) {
+                if let (Some(Some(document)), Some(sum)) =
+                    (self.documents.get(place as usize), sums.get_mut(place as usize))
+                {
                     let norm = length_norm(document.length, query.mean_length);
                     *sum += idf * saturate(document.count(id), norm);
                 }
@@ -357,9 +318,7 @@ impl LexicalIndex {
     /// The BM25 of the document of `slot`; 0 where it shares no term with the query or is not held.
     #[must_use]
     pub fn score(&self, query: &Weighed<'_>, slot: u32) -> f32 {
-        self.document(slot).map_or(0.0, |document| {
-            query.bm25(document.length, |term| self.count(document, term))
-        })
+        self.document(slot).map_or(0.0, |document| query.bm25(document.length, |term| self.count(document, term)))
     }
 
     /// The share, 0 to 1, of the query's idf mass whose terms occur in the document of `slot`. A term that no document
@@ -367,21 +326,15 @@ impl LexicalIndex {
     /// any mass (one word, or function words only) is never covered wholly.
     #[must_use]
     pub fn idf_mass_covered(&self, query: &Weighed<'_>, slot: u32) -> f32 {
-        self.document(slot).map_or(0.0, |document| {
-            query.covered(|term| self.count(document, term) > 0)
-        })
+        self.document(slot).map_or(0.0, |document| query.covered(|term| self.count(document, term) > 0))
     }
 
     fn document(&self, slot: u32) -> Option<&Document> {
-        self.documents
-            .get(*self.place_of_slot.get(&slot)? as usize)?
-            .as_ref()
+        self.documents.get(*self.place_of_slot.get(&slot)? as usize)?.as_ref()
     }
 
     fn posting(&self, term: &str) -> Option<&[u32]> {
-        self.postings
-            .get(*self.term_ids.get(term)? as usize)
-            .map(Vec::as_slice)
+        self.postings.get(*self.term_ids.get(term)? as usize).map(Vec::as_slice)
     }
 
     fn count(&self, document: &Document, term: &str) -> u32 {
@@ -423,11 +376,7 @@ mod tests {
     fn found(index: &LexicalIndex, text: &str) -> Vec<u32> {
         let query = LexicalQuery::new(text);
         let weighed = index.weigh(&query, &[]);
-        index
-            .search(&weighed, 10, &|_| true)
-            .into_iter()
-            .map(|(slot, _)| slot)
-            .collect()
+        index.search(&weighed, 10, &|_| true).into_iter().map(|(slot, _)| slot).collect()
     }
 
     fn covered(index: &LexicalIndex, text: &str, slot: u32) -> f32 {
@@ -437,13 +386,7 @@ mod tests {
 
     fn small() -> LexicalIndex {
         let mut index = LexicalIndex::new();
-        index.add(
-            1,
-            &[
-                "cancel the reservation",
-                "call cancel_reservation after checking the insurance",
-            ],
-        );
+        index.add(1, &["cancel the reservation", "call cancel_reservation after checking the insurance"]);
         index.add(2, &["change the cabin of the flight"]);
         index.add(3, &["error E0277 in src/net/tcp.rs"]);
         index
@@ -493,10 +436,7 @@ mod tests {
         let weighed = index.weigh(&query, &[]);
         let all = index.search(&weighed, 10, &|_| true);
         let some = index.search(&weighed, 10, &|slot| slot != 1);
-        assert_eq!(
-            all.iter().copied().filter(|f| f.0 != 1).collect::<Vec<_>>(),
-            some
-        );
+        assert_eq!(all.iter().copied().filter(|f| f.0 != 1).collect::<Vec<_>>(), some);
     }
 
     #[test]

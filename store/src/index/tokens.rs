@@ -28,10 +28,7 @@ pub struct Token {
 #[must_use]
 pub fn tokenize(text: &str) -> Vec<Token> {
     let folded = fold(text);
-    let mut tokens = Tokens {
-        stemmer: Stemmer::create(Algorithm::English),
-        out: Vec::new(),
-    };
+    let mut tokens = Tokens { stemmer: Stemmer::create(Algorithm::English), out: Vec::new() };
     for chunk in folded.split_whitespace() {
         let chunk = chunk.trim_matches(|ch: char| !ch.is_alphanumeric());
         if is_compound_chunk(chunk) {
@@ -68,11 +65,7 @@ impl Tokens {
 
     /// `whole` as one term, then what `parts` adds. One part that is the same term again is left out.
     fn compound(&mut self, whole: &str, parts: impl FnOnce(&mut Self)) {
-        let joined: String = whole
-            .chars()
-            .filter(|ch| !matches!(ch, '_' | '-'))
-            .flat_map(char::to_lowercase)
-            .collect();
+        let joined: String = whole.chars().filter(|ch| !matches!(ch, '_' | '-')).flat_map(char::to_lowercase).collect();
         let at = self.out.len();
         self.word(&joined);
         let added = self.out.len();
@@ -96,18 +89,14 @@ impl Tokens {
         }
         for word in chunk.unicode_words() {
             // UAX #29 keeps `a.b`, `a:b`, `3.14`, `don't` and `a_b` together.
-            let is_number = word
-                .chars()
-                .all(|ch| ch.is_numeric() || matches!(ch, '.' | ','));
+            let is_number = word.chars().all(|ch| ch.is_numeric() || matches!(ch, '.' | ','));
             if is_number || word.chars().all(char::is_alphanumeric) {
                 self.name(word);
             } else if word.chars().all(|ch| ch.is_alphanumeric() || ch == '\'') {
                 self.word(word);
             } else if word.contains(['_', '.', ':']) {
                 self.compound(word, |tokens| {
-                    word.split(['_', '.', ':'])
-                        .filter(|part| !part.is_empty())
-                        .for_each(|part| tokens.name(part));
+                    word.split(['_', '.', ':']).filter(|part| !part.is_empty()).for_each(|part| tokens.name(part));
                 });
             } else {
                 // Letters with marks that are not alphanumeric, as in Hindi.
@@ -120,9 +109,7 @@ impl Tokens {
     fn name(&mut self, name: &str) {
         let parts = camel_parts(name);
         if parts.len() > 1 {
-            self.compound(name, |tokens| {
-                parts.iter().for_each(|part| tokens.word(part))
-            });
+            self.compound(name, |tokens| parts.iter().for_each(|part| tokens.word(part)));
         } else {
             let letters = name.trim_end_matches(|ch: char| ch.is_ascii_digit());
             let is_word = letters.len() < name.len()
@@ -143,9 +130,7 @@ impl Tokens {
             match run {
                 [first, ..] if !is_unspaced(*first) => self.words(&run.iter().collect::<String>()),
                 [lone] => self.push(lone.to_string()),
-                run => run
-                    .windows(2)
-                    .for_each(|pair| self.push(pair.iter().collect())),
+                run => run.windows(2).for_each(|pair| self.push(pair.iter().collect())),
             }
         }
     }
@@ -168,11 +153,7 @@ fn is_compound_chunk(chunk: &str) -> bool {
     chunk.contains(['-', '/', '\\', ':', '@'])
         && !chunk.chars().any(is_unspaced)
         && chunk.chars().all(|ch| {
-            ch.is_alphanumeric()
-                || matches!(
-                    ch,
-                    '-' | '_' | '/' | '\\' | ':' | '.' | '@' | '~' | '+' | '#' | '='
-                )
+            ch.is_alphanumeric() || matches!(ch, '-' | '_' | '/' | '\\' | ':' | '.' | '@' | '~' | '+' | '#' | '=')
         })
 }
 
@@ -185,10 +166,8 @@ fn camel_parts(name: &str) -> Vec<&str> {
         let [(_, before), (at, ch)] = *window else {
             continue;
         };
-        let next_is_lower = name
-            .get(at + ch.len_utf8()..)
-            .and_then(|rest| rest.chars().next())
-            .is_some_and(char::is_lowercase);
+        let next_is_lower =
+            name.get(at + ch.len_utf8()..).and_then(|rest| rest.chars().next()).is_some_and(char::is_lowercase);
         let begins = ch.is_uppercase() && (!before.is_uppercase() || next_is_lower);
         // `E0277`, `A1B2` and other codes are no camel case: a part needs two characters before it.
         if begins && at - start >= 2 {
@@ -226,10 +205,7 @@ mod tests {
 
     #[test]
     fn words_are_lower_cased_and_stemmed() {
-        assert_eq!(
-            terms("Cancelled reservations, cancelling!"),
-            ["cancel", "reserv", "cancel"]
-        );
+        assert_eq!(terms("Cancelled reservations, cancelling!"), ["cancel", "reserv", "cancel"]);
         assert_eq!(terms("I don’t"), terms("i don't"));
         assert_eq!(terms("naïve CAFÉ cafe\u{301}"), terms("naive cafe cafe"));
     }
@@ -240,10 +216,7 @@ mod tests {
             assert_eq!(terms(name), ["parsejson", "pars", "json"], "{name}");
         }
         assert_eq!(terms("HTTPServer"), ["httpserver", "http", "server"]);
-        assert_eq!(
-            terms("get_reservation_details"),
-            ["getreservationdetail", "get", "reserv", "detail"]
-        );
+        assert_eq!(terms("get_reservation_details"), ["getreservationdetail", "get", "reserv", "detail"]);
     }
 
     #[test]
@@ -256,14 +229,7 @@ mod tests {
     #[test]
     fn paths_are_found_whole_by_file_name_and_by_word() {
         let found = terms("fix django/db/models/query_utils.py now");
-        for term in [
-            "django/db/models/queryutils.py",
-            "queryutils.py",
-            "django",
-            "model",
-            "queri",
-            "util",
-        ] {
+        for term in ["django/db/models/queryutils.py", "queryutils.py", "django", "model", "queri", "util"] {
             assert!(found.contains(&term.to_owned()), "{term} in {found:?}");
         }
         assert!(terms("std::io::Error").contains(&"std::io::error".to_owned()));
@@ -272,10 +238,7 @@ mod tests {
     #[test]
     fn a_compound_counts_its_parts() {
         let tokens = tokenize("a get_user b");
-        assert_eq!(
-            tokens.iter().map(|t| t.parts).collect::<Vec<_>>(),
-            [0, 2, 0, 0, 0]
-        );
+        assert_eq!(tokens.iter().map(|t| t.parts).collect::<Vec<_>>(), [0, 2, 0, 0, 0]);
     }
 
     #[test]

@@ -30,12 +30,7 @@ pub struct Gate {
 
 impl Gate {
     /// The gate for the built-in embedder's cosines. Another embedder spreads its cosines otherwise and needs its own.
-    pub const BUILTIN: Gate = Gate {
-        coverage_slope: 0.75,
-        bar: 0.395,
-        bar_rise: 0.0415,
-        coverage_bar: 0.5,
-    };
+    pub const BUILTIN: Gate = Gate { coverage_slope: 0.75, bar: 0.395, bar_rise: 0.0415, coverage_bar: 0.5 };
 
     /// Whether a candidate of this cosine (−1 to 1, `None` where query or lesson has no vector) and this coverage
     /// (0 to 1), one of `lessons` that competed, may be shown.
@@ -69,13 +64,8 @@ mod tests {
     #[test]
     fn a_larger_bank_asks_for_more_but_never_for_much_more() {
         let gate = Gate::BUILTIN;
-        let bars: Vec<f32> = [0, 1, 10, 1_000, 1_000_000, usize::MAX]
-            .map(|n| gate.bar_among(n))
-            .to_vec();
-        assert!(
-            bars.is_sorted() && bars.iter().all(|bar| (0.39..0.8).contains(bar)),
-            "{bars:?}"
-        );
+        let bars: Vec<f32> = [0, 1, 10, 1_000, 1_000_000, usize::MAX].map(|n| gate.bar_among(n)).to_vec();
+        assert!(bars.is_sorted() && bars.iter().all(|bar| (0.39..0.8).contains(bar)), "{bars:?}");
     }
 
     #[test]

@@ -91,12 +91,7 @@ pub struct RankOptions<'a> {
 
 impl Default for RankOptions<'_> {
     fn default() -> Self {
-        RankOptions {
-            k: 1,
-            min_score: None,
-            filter: None,
-            weight: None,
-        }
+        RankOptions { k: 1, min_score: None, filter: None, weight: None }
     }
 }
 
@@ -142,12 +137,7 @@ impl Ranker {
     #[must_use]
     pub fn new(embedder: Arc<dyn Embedder>, gate: Gate) -> Self {
         let dense = DenseIndex::new(embedder.identity().dim);
-        Ranker {
-            embedder,
-            gate,
-            dense,
-            lexical: LexicalIndex::new(),
-        }
+        Ranker { embedder, gate, dense, lexical: LexicalIndex::new() }
     }
 
     /// What its vectors are made by.
@@ -182,13 +172,7 @@ impl Ranker {
     ///
     /// # Errors
     /// When a vector does not fit. The lesson is then found by its words and by the vectors before that one.
-    pub fn add_embedded(
-        &mut self,
-        slot: u32,
-        task: &str,
-        text: &str,
-        vectors: &[Vec<f32>],
-    ) -> Result<(), RankerError> {
+    pub fn add_embedded(&mut self, slot: u32, task: &str, text: &str, vectors: &[Vec<f32>]) -> Result<(), RankerError> {
         self.add_words(slot, task, text);
         self.add_vectors(slot, vectors.iter().map(Vec::as_slice))
     }
@@ -198,11 +182,7 @@ impl Ranker {
         self.lexical.add(slot, &[task, text]);
     }
 
-    fn add_vectors<'v>(
-        &mut self,
-        slot: u32,
-        vectors: impl Iterator<Item = &'v [f32]>,
-    ) -> Result<(), RankerError> {
+    fn add_vectors<'v>(&mut self, slot: u32, vectors: impl Iterator<Item = &'v [f32]>) -> Result<(), RankerError> {
         for vector in vectors {
             self.dense.add(slot, vector)?;
         }
@@ -224,17 +204,9 @@ impl Ranker {
     /// The best lessons for `query` among those held and `externals`, scored by one measure: idf and the best BM25
     /// are those of all together. The caller leaves out externals that it holds itself.
     #[must_use]
-    pub fn rank_with(
-        &self,
-        query: &str,
-        options: &RankOptions<'_>,
-        externals: &[External<'_>],
-    ) -> Ranked {
+    pub fn rank_with(&self, query: &str, options: &RankOptions<'_>, externals: &[External<'_>]) -> Ranked {
         if self.is_empty() && externals.is_empty() {
-            return Ranked {
-                reason: Some(EmptyReason::BankEmpty),
-                ..Ranked::default()
-            };
+            return Ranked { reason: Some(EmptyReason::BankEmpty), ..Ranked::default() };
         }
         let words = LexicalQuery::new(query);
         let counts = term_counts(externals);
@@ -242,11 +214,7 @@ impl Ranker {
             Ok(vector) => (vector, None),
             Err(error) => (None, Some(error)),
         };
-        let probe = Probe {
-            vector,
-            words: self.lexical.weigh(&words, &counts),
-            lessons: self.len() + externals.len(),
-        };
+        let probe = Probe { vector, words: self.lexical.weigh(&words, &counts), lessons: self.len() + externals.len() };
         let outside = match self.external_candidates(&probe, externals, &counts) {
             Ok(outside) => outside,
             Err(error) => {
@@ -264,11 +232,7 @@ impl Ranker {
         } else {
             Some(EmptyReason::BelowThreshold)
         };
-        Ranked {
-            hits,
-            reason,
-            embedder_error,
-        }
+        Ranked { hits, reason, embedder_error }
     }
 
     /// Scores lessons that are not in the index, each in its place, as [`Ranker::rank_with`] would: with the idf of all
@@ -276,11 +240,7 @@ impl Ranker {
     ///
     /// # Errors
     /// When the embedder fails.
-    pub fn score_external(
-        &self,
-        query: &str,
-        externals: &[External<'_>],
-    ) -> Result<Vec<Scored>, EmbedError> {
+    pub fn score_external(&self, query: &str, externals: &[External<'_>]) -> Result<Vec<Scored>, EmbedError> {
         let words = LexicalQuery::new(query);
         let counts = term_counts(externals);
         let probe = Probe {
@@ -290,12 +250,7 @@ impl Ranker {
         };
         let outside = self.external_candidates(&probe, externals, &counts)?;
         let held = self.lexical.search(&probe.words, 1, &|_| true);
-        let best = best_bm25(
-            outside
-                .iter()
-                .map(|c| c.bm25)
-                .chain(held.iter().map(|h| h.1)),
-        );
+        let best = best_bm25(outside.iter().map(|c| c.bm25).chain(held.iter().map(|h| h.1)));
         Ok(outside.iter().map(|c| self.fuse(&probe, c, best)).collect())
     }
 
@@ -335,32 +290,19 @@ impl Ranker {
     }
 
     /// Gathers, fuses, gates, orders and cuts.
-    fn select(
-        &self,
-        probe: &Probe<'_>,
-        options: &RankOptions<'_>,
-        outside: &[Candidate],
-    ) -> Vec<Scored> {
+    fn select(&self, probe: &Probe<'_>, options: &RankOptions<'_>, outside: &[Candidate]) -> Vec<Scored> {
         let filter: &Filter<'_> = options.filter.unwrap_or(&|_| true);
         let pool = options.k.saturating_mul(POOL_PER_HIT).max(POOL_MIN);
         let by_words = self.lexical.search(&probe.words, pool, filter);
         let mut slots: BTreeSet<u32> = by_words.iter().map(|(slot, _)| *slot).collect();
         if let Some(vector) = &probe.vector {
-            slots.extend(
-                self.dense
-                    .search(vector, pool, filter)
-                    .iter()
-                    .map(|(slot, _)| *slot),
-            );
+            slots.extend(self.dense.search(vector, pool, filter).iter().map(|(slot, _)| *slot));
         }
         let held: Vec<Candidate> = slots
             .into_iter()
             .map(|slot| Candidate {
                 source: Source::Slot(slot),
-                dense: probe
-                    .vector
-                    .as_ref()
-                    .and_then(|vector| self.dense.similarity(vector, slot)),
+                dense: probe.vector.as_ref().and_then(|vector| self.dense.similarity(vector, slot)),
                 bm25: self.lexical.score(&probe.words, slot),
                 coverage: self.lexical.idf_mass_covered(&probe.words, slot),
                 weight: options.weight.map_or(1.0, |weight| weight(slot)),
@@ -372,11 +314,7 @@ impl Ranker {
             .chain(outside)
             .filter(|candidate| candidate.weight > 0.0)
             .map(|candidate| self.fuse(probe, candidate, best))
-            .filter(|scored| {
-                options
-                    .min_score
-                    .map_or(scored.relevant, |min| scored.score >= min)
-            })
+            .filter(|scored| options.min_score.map_or(scored.relevant, |min| scored.score >= min))
             .collect();
         hits.sort_unstable_by(better_first);
         hits.truncate(options.k);
@@ -384,11 +322,7 @@ impl Ranker {
     }
 
     fn fuse(&self, probe: &Probe<'_>, candidate: &Candidate, best: f32) -> Scored {
-        let lexical = if best > 0.0 {
-            candidate.bm25 / best
-        } else {
-            0.0
-        };
+        let lexical = if best > 0.0 { candidate.bm25 / best } else { 0.0 };
         let fused = match probe.vector {
             Some(_) => DENSE_SHARE * candidate.dense.unwrap_or(0.0) + LEXICAL_SHARE * lexical,
             None => lexical,
@@ -399,47 +333,24 @@ impl Ranker {
             dense: candidate.dense,
             lexical,
             coverage: candidate.coverage,
-            relevant: self
-                .gate
-                .passes(candidate.dense, candidate.coverage, probe.lessons),
+            relevant: self.gate.passes(candidate.dense, candidate.coverage, probe.lessons),
         }
     }
 
     /// Whether something would have been answered but for the filter and the weights.
-    fn would_pass_unfiltered(
-        &self,
-        probe: &Probe<'_>,
-        options: &RankOptions<'_>,
-        outside: &[Candidate],
-    ) -> bool {
+    fn would_pass_unfiltered(&self, probe: &Probe<'_>, options: &RankOptions<'_>, outside: &[Candidate]) -> bool {
         let excluded_outside = outside.iter().any(|candidate| candidate.weight <= 0.0);
-        if options.k == 0
-            || (options.filter.is_none() && options.weight.is_none() && !excluded_outside)
-        {
+        if options.k == 0 || (options.filter.is_none() && options.weight.is_none() && !excluded_outside) {
             return false;
         }
-        let open = RankOptions {
-            k: 1,
-            filter: None,
-            weight: None,
-            ..*options
-        };
-        let outside: Vec<Candidate> = outside
-            .iter()
-            .map(|candidate| Candidate {
-                weight: 1.0,
-                ..*candidate
-            })
-            .collect();
+        let open = RankOptions { k: 1, filter: None, weight: None, ..*options };
+        let outside: Vec<Candidate> = outside.iter().map(|candidate| Candidate { weight: 1.0, ..*candidate }).collect();
         !self.select(probe, &open, &outside).is_empty()
     }
 }
 
 fn term_counts(externals: &[External<'_>]) -> Vec<TermCounts> {
-    externals
-        .iter()
-        .map(|external| TermCounts::new(&[external.task, external.text]))
-        .collect()
+    externals.iter().map(|external| TermCounts::new(&[external.task, external.text])).collect()
 }
 
 fn best_bm25(scores: impl Iterator<Item = f32>) -> f32 {

@@ -21,12 +21,14 @@ use crate::{
 const WINDOW_BYTES: usize = 8 * 1024 * 1024;
 /// Values go into the fresh database in batches of about this size.
 const BATCH_BYTES: usize = 1024 * 1024;
+/// A spare copy leaves at least this much room on the disk for sled.
+const SPARE_ROOM_BYTES: u64 = 8 * SEGMENT_BYTES as u64;
 /// In front of each sled segment: a CRC, then its place in the log, both masked (sled 0.34.7, `SegmentHeader`).
 const SEGMENT_HEADER_BYTES: usize = 20;
 const LSN_MASK: i64 = i64::MAX;
 
 /// Copies the log segments that sled will replay, and so may overwrite, to a spare file: those at or after its newest
-/// snapshot, or all of them. Returns false if the disk has no room for that; then the opening goes on without.
+/// snapshot, or all of them. Returns false if the disk has no room to spare; then the opening goes on without.
 pub(super) fn spare(paths: &Paths, all: bool) -> Result<bool, OpenError> {
     let have = paths.spares().len();
     if have == super::MAX_SPARES && !all {
@@ -35,18 +37,22 @@ pub(super) fn spare(paths: &Paths, all: bool) -> Result<bool, OpenError> {
     let target = paths.dir.join(format!("bank.spare-{}", have.min(super::MAX_SPARES - 1)));
     let fresh = paths.dir.join("bank.spare-new");
     let from = if all { None } else { snapshot_lsn(&paths.bank)? };
+    let size = fs::metadata(&paths.database).map_or(0, |m| m.len());
+    let disk = rustix::fs::statvfs(&paths.dir).map_err(|e| open_io("look at the disk of", &paths.dir, e.into()))?;
+    if disk.f_bavail.saturating_mul(disk.f_frsize) < size.saturating_add(SPARE_ROOM_BYTES) {
+        tracing::warn!("no room to copy the end of the log before opening; going on without");
+        return Ok(false);
+    }
     match copy_segments(&paths.database, &fresh, from) {
         Ok(()) => {
             fs::rename(&fresh, &target).map_err(|e| open_io("rename", &fresh, e))?;
             Ok(true)
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(e) if matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
-            fs::remove_file(&fresh).map_err(|e| open_io("remove", &fresh, e))?;
-            tracing::warn!("no room to copy the end of the log before opening; going on without");
-            Ok(false)
+        Err(e) => {
+            fs::remove_file(&fresh).ok();
+            Err(open_io("copy", &paths.database, e))
         }
-        Err(e) => Err(open_io("copy", &paths.database, e)),
     }
 }
 

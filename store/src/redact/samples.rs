@@ -35,26 +35,11 @@ pub(crate) struct Sample {
 }
 
 const fn bare(rule: &'static str, secret: &'static [Part]) -> Sample {
-    Sample {
-        rule,
-        before: "",
-        secret,
-        after: "",
-    }
+    Sample { rule, before: "", secret, after: "" }
 }
 
-const fn within(
-    rule: &'static str,
-    before: &'static str,
-    secret: &'static [Part],
-    after: &'static str,
-) -> Sample {
-    Sample {
-        rule,
-        before,
-        secret,
-        after,
-    }
+const fn within(rule: &'static str, before: &'static str, secret: &'static [Part], after: &'static str) -> Sample {
+    Sample { rule, before, secret, after }
 }
 
 #[rustfmt::skip]
@@ -185,7 +170,7 @@ pub(crate) const SAMPLES: &[Sample] = &[
     bare("slack-app-token", &[Text("xapp-1-A"), Random(UPPER, 10), Text("-"), Random(DIGITS, 13), Text("-"), Random(HEX, 64)]),
     within("slack-webhook", "https://", &[Text("hooks.slack.com/services/T"), Random(UPPER, 10), Text("/B"), Random(UPPER, 10), Text("/"), Random(ALNUM, 24)], ""),
     within("discord-webhook", "https://", &[Text("discord.com/api/webhooks/"), Random(DIGITS, 18), Text("/"), Random(URL64, 68)], ""),
-    bare("discord-bot-token", &[Text("MT"), Random(ALNUM, 24), Text("."), Random(ALNUM, 6), Text("."), Random(URL64, 38)]),
+    bare("discord-bot-token", &[Base64Of("11234567890123456", 1), Text("."), Random(ALNUM, 6), Text("."), Random(URL64, 38)]),
     within("telegram-bot-token", "https://api.telegram.org/bot/", &[Random("123456789", 10), Text(":AA"), Random(ALNUM, 33)], "/getMe"),
     within("teams-webhook", "https://acme.", &[Text("webhook.office.com/webhookb2/"), Uuid, Text("@"), Uuid, Text("/IncomingWebhook/"), Random(HEX, 32), Text("/"), Uuid], ""),
     within("zapier-webhook", "https://", &[Text("hooks.zapier.com/hooks/catch/"), Random(DIGITS, 8), Text("/"), Random(LOWER, 7), Text("/"), Random(LOWER, 6)], ""),
@@ -295,6 +280,9 @@ pub(crate) const SAMPLES: &[Sample] = &[
     within("bearer-token", "Authorization: Bearer ", &[Random(ALNUM, 40)], "\n"),
     within("bearer-token", "{\"Authorization\": \"Bearer ", &[Random(ALNUM, 40)], "\"}"),
     within("curl-password", "curl -s -u ada:", &[Random(TURNS, 8)], " https://example.com"),
+    within("command-password", "sshpass -p '", &[Random(TURNS, 8)], "' ssh ada@host"),
+    within("command-password", "mysql -u ada -p", &[Random(TURNS, 8)], " shop"),
+    within("command-password", "redis-cli -h cache -a ", &[Random(TURNS, 12)], " ping"),
     within("netrc-password", "machine example.com login ada password ", &[Random(TURNS, 9)], "\n"),
     within("docker-auth", "{\"auths\": {\"r\": {\"auth\": \"", &[Base64Of("ada:", 12)], "\"}}}"),
     // generic.rs
@@ -351,11 +339,7 @@ impl Dice {
         let from = self.below(bytes.len());
         (0..length)
             .map(|at| {
-                let drawn = if alphabet == TURNS {
-                    from + at
-                } else {
-                    self.below(bytes.len())
-                };
+                let drawn = if alphabet == TURNS { from + at } else { self.below(bytes.len()) };
                 char::from(bytes[drawn % bytes.len()])
             })
             .collect()
@@ -382,15 +366,12 @@ fn encode(text: &str) -> String {
     text.as_bytes()
         .chunks(3)
         .flat_map(|chunk| {
-            let word = chunk.iter().fold(0u32, |word, b| word << 8 | u32::from(*b))
-                << (8 * (3 - chunk.len()));
-            (0..4).map(move |at| {
-                if at > chunk.len() {
-                    '='
-                } else {
-                    char::from(alphabet[(word >> (18 - 6 * at)) as usize & 63])
-                }
-            })
+            let word = chunk.iter().fold(0u32, |word, b| word << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+            (0..4).map(
+                move |at| {
+                    if at > chunk.len() { '=' } else { char::from(alphabet[(word >> (18 - 6 * at)) as usize & 63]) }
+                },
+            )
         })
         .collect()
 }

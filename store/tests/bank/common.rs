@@ -18,7 +18,7 @@ pub fn key(n: u8) -> Keypair {
 
 /// The bank that the tests write to, owned by key 1.
 pub fn home() -> BankInfo {
-    BankInfo::new(key(1).author(), "home")
+    BankInfo::new(key(1).author(), [0; 16], "home")
 }
 
 pub fn lesson(n: u32) -> Lesson {

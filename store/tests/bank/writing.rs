@@ -80,7 +80,7 @@ fn records_of_others_are_admitted_once_with_their_bodies() {
     assert_eq!(store.counts().lessons, 1);
     assert_eq!(store.record_ids(&bank), [a.id(), b.id()]);
 
-    let other = BankInfo::new(key(9).author(), "other");
+    let other = BankInfo::new(key(9).author(), [0; 16], "other");
     let strange = vec![Incoming { record: a.clone(), body: None }];
     assert_eq!(store.admit(other.id, strange.clone()), Err(WriteError::UnknownBank(other.id)));
     store.add_bank(other.clone()).unwrap();
@@ -91,7 +91,7 @@ fn records_of_others_are_admitted_once_with_their_bodies() {
 fn bodies_can_come_later_and_are_shared_by_banks() {
     let dir = tempfile::tempdir().unwrap();
     let store = open_clean(dir.path());
-    let other = BankInfo::new(key(9).author(), "other");
+    let other = BankInfo::new(key(9).author(), [0; 16], "other");
     store.add_bank(other.clone()).unwrap();
     for bank in [home().id, other.id] {
         let record = Record::sign(&key(2), bank, 1, 5, taught(&lesson(7)).0).unwrap();
