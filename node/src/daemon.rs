@@ -1,7 +1,7 @@
 //! The daemon: opens the home, wires store, engine, network and HTTP door together, and takes them down in order.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr, TcpListener as StdListener},
+    net::{Ipv4Addr, TcpListener as StdListener},
     sync::Arc,
 };
 
@@ -11,11 +11,11 @@ use folklore_store::{
     catalogue::Catalogue,
     error::{OpenError, ReadError, WriteError},
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api::ApiError,
+    api::{Answer, ApiError, UpOptions, UpReady},
     engine::{self, EngineHandle},
     home::{DaemonNotice, Home, HomeError, HomeLock},
     http::{self, BindError, Token},
@@ -27,29 +27,6 @@ use crate::{
 const PORT: &str = "listen-port";
 /// How long the first listening address is waited for.
 const LISTEN_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
-
-/// How a daemon is to run.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The data directory.
-    pub home: Home,
-    /// Addresses to listen on for peers; empty: a port on loopback, the same as last time if it is free.
-    pub listen: Vec<String>,
-    /// Addresses of peers to dial for ever.
-    pub peers: Vec<String>,
-    /// Where the HTTP door opens; loopback only. Port 0 takes any free port.
-    pub http: SocketAddr,
-    /// Whether to look for peers, and be found, on the local network.
-    pub mdns: bool,
-}
-
-impl Options {
-    /// A daemon on loopback with everything else by default.
-    pub fn new(home: Home) -> Self {
-        let http = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Self { home, listen: Vec::new(), peers: Vec::new(), http, mdns: false }
-    }
-}
 
 /// Why a daemon does not run. What was acknowledged before is on disk.
 #[derive(Debug, thiserror::Error)]
@@ -100,16 +77,27 @@ impl From<DaemonError> for ApiError {
     }
 }
 
+/// Runs a daemon on a home whose lock it is given: says when it is ready, stops when told, and returns when everything is
+/// closed. Without addresses to listen on it takes a port on loopback, the same as last time if that is free.
+pub async fn run(
+    home: Home,
+    lock: HomeLock,
+    options: UpOptions,
+    stop: CancellationToken,
+    ready: oneshot::Sender<UpReady>,
+) -> Answer<()> {
+    let daemon = Daemon::start(home, lock, options).await?;
+    // The one to be told may have gone; the daemon runs all the same.
+    let _ = ready.send(daemon.ready());
+    stop.cancelled().await;
+    Ok(daemon.stop().await?)
+}
+
 /// A running daemon.
-pub struct Daemon {
-    /// The service.
-    pub memory: Memory,
-    /// What `daemon.json` says.
-    pub notice: DaemonNotice,
-    /// Where peers reach it.
-    pub listening: Vec<String>,
-    /// What opening the store took, in words.
-    pub opening: Vec<String>,
+struct Daemon {
+    notice: DaemonNotice,
+    node: String,
+    listening: Vec<String>,
     home: Home,
     lock: HomeLock,
     network: NetworkHandle,
@@ -119,9 +107,7 @@ pub struct Daemon {
 
 impl Daemon {
     /// Starts everything; when this returns the daemon answers.
-    pub async fn start(options: Options) -> Result<Self, DaemonError> {
-        let home = options.home;
-        let lock = home.lock()?;
+    async fn start(home: Home, lock: HomeLock, options: UpOptions) -> Result<Self, DaemonError> {
         let key = home.keypair()?;
         let own = home.bank()?;
         let door = http::bind(options.http).await?;
@@ -167,16 +153,8 @@ impl Daemon {
             config: Config::default(),
             dial: options.peers,
         });
-        let parts = memory::Parts {
-            home: home.clone(),
-            key,
-            store,
-            catalogue,
-            engine,
-            network: handle.clone(),
-            http,
-            opening: opening.clone(),
-        };
+        let parts =
+            memory::Parts { home: home.clone(), key, store, catalogue, engine, network: handle.clone(), http, opening };
         let memory = Memory::new(parts);
         for ticket in home.pending_tickets()? {
             let memory = memory.clone();
@@ -190,14 +168,24 @@ impl Daemon {
         let token = Token::generate().map_err(|error| DaemonError::System(error.to_string()))?;
         let notice = DaemonNotice { pid: std::process::id(), http, token: token.reveal().to_owned() };
         let stop = CancellationToken::new();
-        let door = tokio::spawn(http::serve(door, memory.clone(), token, stop.clone()));
+        let door = tokio::spawn(http::serve(door, memory, token, stop.clone()));
         home.write_daemon(&lock, &notice)?;
         let listening = handle.listening();
-        Ok(Self { memory, notice, listening, opening, home, lock, network: handle, stop, door })
+        Ok(Self { notice, node: me.to_string(), listening, home, lock, network: handle, stop, door })
+    }
+
+    fn ready(&self) -> UpReady {
+        UpReady {
+            node: self.node.clone(),
+            listening: self.listening.clone(),
+            http: self.notice.http,
+            data: self.home.dir().display().to_string(),
+            pid: self.notice.pid,
+        }
     }
 
     /// Lets calls under way end, leaves the network and takes the notice back. What was acknowledged is on disk anyway.
-    pub async fn stop(self) -> Result<(), DaemonError> {
+    async fn stop(self) -> Result<(), DaemonError> {
         self.home.remove_daemon(&self.lock)?;
         self.stop.cancel();
         if let Ok(Err(error)) = self.door.await {

@@ -63,14 +63,14 @@ pub struct Outcome {
 }
 
 /// Tells the story line by line to `say`.
-pub async fn run(say: &mut (dyn FnMut(&str) + Send)) -> Step<Outcome> {
+pub async fn run(say: &mut dyn FnMut(&str)) -> Step<Outcome> {
     match tokio::time::timeout(LIMIT, story(say)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(DemoError::new(format!("it took longer than {} s", LIMIT.as_secs()))),
     }
 }
 
-async fn story(say: &mut (dyn FnMut(&str) + Send)) -> Step<Outcome> {
+async fn story(say: &mut dyn FnMut(&str)) -> Step<Outcome> {
     let began = Instant::now();
     let dir = tempfile::Builder::new()
         .prefix("folklore-demo-")

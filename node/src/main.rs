@@ -3,7 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    folklore_node::cli::main(async |_home, _lock, _options, _stop, _ready| {
-        Err(folklore_node::api::ApiError::failed("this build has no daemon yet"))
-    })
+    folklore_node::cli::main(folklore_node::daemon::run)
 }

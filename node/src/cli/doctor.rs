@@ -43,7 +43,7 @@ fn look_at_home(dir: &Path, checks: &mut Vec<Check>) -> Option<Home> {
         }
     };
     checks.push(match home.bank() {
-        Ok((id, name)) => Check::new("home", true, format!("{}, owns bank {name} ({id})", dir.display())),
+        Ok(own) => Check::new("home", true, format!("{}, owns bank {} ({})", dir.display(), own.name, own.id)),
         Err(error) => Check::new("home", false, error.to_string()),
     });
     let key = home.node().and_then(|node| Ok((node, home.identity_exposure()?)));

@@ -44,13 +44,19 @@ pub(super) async fn run(args: InitArgs, context: &mut Context) -> Answer<u8> {
     let parse = |text: &String| text.parse().map_err(|error: TicketError| ApiError::bad_request(error.to_string()));
     let ticket: Option<Ticket> = args.join.as_ref().map(parse).transpose()?;
     let (home, new) = Home::create(&dir, &args.name)?;
-    let (id, name) = home.bank()?;
+    let own = home.bank()?;
     if let Some(ticket) = &ticket {
         join(&home, ticket).await?;
     }
-    let joins = ticket.map(|t| Named { id: t.bank().to_string(), name: t.name().to_owned() });
+    let joins = ticket.map(|t| Named { id: t.bank().id.to_string(), name: t.name().to_owned() });
     let data = std::path::absolute(&dir).unwrap_or(dir).display().to_string();
-    let made = Made { node: home.node()?.to_string(), data, new, bank: Named { id: id.to_string(), name }, joins };
+    let made = Made {
+        node: home.node()?.to_string(),
+        data,
+        new,
+        bank: Named { id: own.id.to_string(), name: own.name },
+        joins,
+    };
     context.show_own(&made, text)?;
     Ok(0)
 }

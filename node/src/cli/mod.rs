@@ -5,6 +5,7 @@
 
 mod bank;
 mod client;
+mod demo;
 mod doctor;
 mod formats;
 mod import;
@@ -110,6 +111,8 @@ enum Command {
     Sync(sync::SyncArgs),
     /// Look for trouble
     Doctor(doctor::DoctorArgs),
+    /// Watch three nodes on this machine live through a cut link
+    Demo,
     /// List the trajectory formats that import reads
     Formats,
 }
@@ -192,6 +195,7 @@ fn dispatch(command: Command, launch: impl Launch, context: &mut Context) -> Ans
     match command {
         Command::Up(args) => up::run(args, launch, context),
         Command::Formats => formats::run(context),
+        Command::Demo => wait(demo::run(context)),
         Command::Init(args) => wait(init::run(args, context)),
         Command::Status => wait(status::run(context)),
         Command::Import(args) => wait(import::run(args, context)),

@@ -99,7 +99,7 @@ impl Site {
     }
 
     pub(super) async fn invite(&self) -> Step<String> {
-        let answer: crate::api::BankInviteResponse = self.call("bank_invite", &serde_json::json!({})).await?;
+        let answer: crate::api::BankInviteResponse = self.call("bank/invite", &serde_json::json!({})).await?;
         Ok(answer.ticket)
     }
 
