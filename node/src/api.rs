@@ -974,6 +974,8 @@ pub struct ImportedFile {
 pub struct UpOptions {
     /// Addresses to listen on for peers; empty: a port on loopback, the same as last time if it is free.
     pub listen: Vec<String>,
+    /// Addresses that others are told, in tickets too, instead of those listened on; empty: the ones listened on.
+    pub announce: Vec<String>,
     /// Addresses of peers to dial for ever.
     pub peers: Vec<String>,
     /// Where the HTTP door opens; loopback only. Port 0 takes any free port.
@@ -985,7 +987,7 @@ pub struct UpOptions {
 impl Default for UpOptions {
     fn default() -> Self {
         let http = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Self { listen: Vec::new(), peers: Vec::new(), http, mdns: false }
+        Self { listen: Vec::new(), announce: Vec::new(), peers: Vec::new(), http, mdns: false }
     }
 }
 

@@ -134,6 +134,7 @@ impl Daemon {
         let mut config = NetworkConfig::new(key.seed());
         config.mdns = options.mdns;
         config.quic = true;
+        config.announce = options.announce;
         let by_default = options.listen.is_empty();
         config.listen = if by_default { vec![default_listen(&store)] } else { options.listen };
         let asked = config.listen.len();

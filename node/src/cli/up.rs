@@ -21,6 +21,9 @@ pub(super) struct UpArgs {
     /// Where to listen for peers, as host:port or a multiaddress; repeatable [default: a free port on loopback]
     #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Vec<String>,
+    /// What others are told instead, for a node behind a forwarded port; repeatable [default: where it listens]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    announce: Vec<String>,
     /// A peer to dial, as host:port or a multiaddress; repeatable
     #[arg(long, value_name = "ADDR", value_parser = address)]
     peer: Vec<String>,
@@ -34,7 +37,8 @@ pub(super) struct UpArgs {
 
 impl From<UpArgs> for UpOptions {
     fn from(args: UpArgs) -> Self {
-        Self { listen: args.listen, peers: args.peer, http: args.http, mdns: args.mdns }
+        let UpArgs { listen, announce, peer: peers, http, mdns } = args;
+        Self { listen, announce, peers, http, mdns }
     }
 }
 

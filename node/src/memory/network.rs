@@ -65,7 +65,7 @@ impl Memory {
         };
         let me = self.me();
         let mut addresses = Vec::new();
-        for address in self.0.network.listening() {
+        for address in self.0.network.announced() {
             let whole = with_peer(&address, &me.0).map_err(|error| ApiError::failed(error.to_string()))?;
             if let Ok(address) = whole.parse() {
                 addresses.push(address);

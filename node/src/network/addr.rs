@@ -152,7 +152,7 @@ impl Address {
         Ok(address(named(name, Family::Any)?, port))
     }
 
-    fn multiaddr_without_peer(&self) -> Multiaddr {
+    pub(super) fn multiaddr_without_peer(&self) -> Multiaddr {
         let host = match &self.host {
             Host::Ip(ip) => Protocol::from(*ip),
             Host::Name { name, family } => match family {

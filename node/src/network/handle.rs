@@ -39,6 +39,8 @@ impl Network {
             }
             listen.push((text.clone(), address));
         }
+        let announce = config.announce.iter().map(|text| Address::parse(text).map(|address| address.to_text()));
+        let announce = announce.collect::<Result<Vec<String>, AddressError>>()?;
         let (event_sender, events) = mpsc::channel(config.limits.event_queue.max(1));
         let (commands, command_receiver) = mpsc::unbounded_channel();
         let registry = Arc::new(Registry::default());
@@ -56,6 +58,7 @@ impl Network {
             registry,
             dials: Arc::new(Semaphore::new(config.limits.pending_dials)),
             stopped,
+            announce: announce.into(),
         };
         Ok(Self { handle, events })
     }
@@ -70,6 +73,7 @@ pub struct NetworkHandle {
     registry: Arc<Registry>,
     dials: Arc<Semaphore>,
     stopped: watch::Receiver<()>,
+    announce: Arc<[String]>,
 }
 
 impl NetworkHandle {
@@ -81,6 +85,11 @@ impl NetworkHandle {
     /// The addresses that are listened on now: multiaddrs without `/p2p`.
     pub fn listening(&self) -> Vec<String> {
         self.registry.listening()
+    }
+
+    /// Where others are told to reach this node: the addresses given for that, else those listened on now.
+    pub fn announced(&self) -> Vec<String> {
+        if self.announce.is_empty() { self.listening() } else { self.announce.to_vec() }
     }
 
     /// The peers with a session, in the order of their keys.

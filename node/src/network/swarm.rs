@@ -101,7 +101,10 @@ impl Driver {
         commands: mpsc::UnboundedReceiver<Command>,
         registry: Arc<Registry>,
     ) -> Result<Self, StartError> {
-        let swarm = build_swarm(config)?;
+        let mut swarm = build_swarm(config)?;
+        for text in &config.announce {
+            swarm.add_external_address(Address::parse(text)?.multiaddr_without_peer());
+        }
         let (request_sender, requests) = mpsc::unbounded_channel();
         let mut lookups = JoinSet::new();
         for (text, address) in listen {

@@ -54,7 +54,8 @@ pub(super) fn build_swarm(config: &NetworkConfig) -> Result<Swarm<Behaviour>, St
             .with_agent_version(concat!("folklore/", env!("CARGO_PKG_VERSION")).to_owned())
             .with_push_listen_addr_updates(true)
             // The address book above is the only place where addresses of peers are kept.
-            .with_cache_size(0),
+            .with_cache_size(0)
+            .with_hide_listen_addrs(!config.announce.is_empty()),
     );
     let ping =
         ping::Behaviour::new(ping::Config::new().with_interval(config.ping_interval).with_timeout(config.ping_timeout));
