@@ -125,11 +125,16 @@ fn what_was_taught_is_there_after_the_daemon_was_killed() {
     // daemon.json is still there and leads nowhere.
     assert!(data.join("daemon.json").exists());
     let stale = run(data, &["status"]);
-    let expected = format!("folklore: no daemon is running on {0}: start one with 'folklore up --data {0}'\n", data.display());
+    let expected =
+        format!("folklore: no daemon is running on {0}: start one with 'folklore up --data {0}'\n", data.display());
     assert_eq!((stale.status.code(), text(&stale.stderr)), (Some(3), expected));
     let up = Up::start(data);
     let shown = run(data, &["show", &id[..20]]);
-    assert!(text(&shown.stdout).starts_with("Lock the crane before the wind rises [pitfall]"), "{}", text(&shown.stderr));
+    assert!(
+        text(&shown.stdout).starts_with("Lock the crane before the wind rises [pitfall]"),
+        "{}",
+        text(&shown.stderr)
+    );
     let again = teach(data, lesson);
     assert_eq!(serde_json::from_slice::<Value>(&again.stdout).unwrap()["new"], false);
     drop(up);
@@ -139,8 +144,7 @@ fn what_was_taught_is_there_after_the_daemon_was_killed() {
 fn a_closed_pipe_is_no_panic() {
     let dir = tempfile::tempdir().unwrap();
     for args in [&["formats"][..], &["--help"], &["doctor"], &["init", "--json"]] {
-        let mut child =
-            folklore(dir.path()).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = folklore(dir.path()).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let mut said = String::new();
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();

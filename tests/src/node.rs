@@ -242,7 +242,8 @@ impl Node {
     #[track_caller]
     pub fn default_bank(&self) -> String {
         let status = self.status();
-        let bank = status["banks"].as_array().and_then(|banks| banks.iter().find(|bank| bank["default"] == true).cloned());
+        let bank =
+            status["banks"].as_array().and_then(|banks| banks.iter().find(|bank| bank["default"] == true).cloned());
         text(&bank.unwrap_or_else(|| panic!("{} has no default bank: {status}", self.name))["id"])
     }
 

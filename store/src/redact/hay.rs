@@ -18,11 +18,7 @@ impl<'t> Hay<'t> {
     /// The stretch `bounds` of `text`; offsets taken and given by all methods are offsets into `text`.
     pub(crate) fn new(text: &'t str, bounds: Range<usize>) -> Self {
         let hi = bounds.end.min(text.len());
-        Self {
-            bytes: text.as_bytes(),
-            lo: bounds.start.min(hi),
-            hi,
-        }
+        Self { bytes: text.as_bytes(), lo: bounds.start.min(hi), hi }
     }
 
     /// The byte at `at`, if it lies in the stretch.
@@ -66,23 +62,14 @@ impl<'t> Hay<'t> {
 
     /// The first offset at or after `from` whose byte does not satisfy `keep`, at most `max` bytes on.
     pub(crate) fn skip(&self, from: usize, max: usize, keep: impl Fn(u8) -> bool) -> usize {
-        let kept = self
-            .slice_ahead(from, max)
-            .iter()
-            .take_while(|&&b| keep(b))
-            .count();
+        let kept = self.slice_ahead(from, max).iter().take_while(|&&b| keep(b)).count();
         charge(kept + 1);
         from + kept
     }
 
     /// The smallest offset such that all bytes from there to `to` satisfy `keep`, at most `max` bytes back.
     pub(crate) fn skip_back(&self, to: usize, max: usize, keep: impl Fn(u8) -> bool) -> usize {
-        let kept = self
-            .slice_behind(to, max)
-            .iter()
-            .rev()
-            .take_while(|&&b| keep(b))
-            .count();
+        let kept = self.slice_behind(to, max).iter().rev().take_while(|&&b| keep(b)).count();
         charge(kept + 1);
         to - kept
     }
@@ -119,25 +106,17 @@ impl<'t> Hay<'t> {
         let behind = self.behind(at, 16);
         match behind {
             [.., b'\\', b'n' | b't' | b'r' | b'b' | b'f' | b'v' | b'0'] => true,
-            [.., b'\\', b'u', a, b, c, d] if [a, b, c, d].iter().all(|h| h.is_ascii_hexdigit()) => {
-                true
-            }
+            [.., b'\\', b'u', a, b, c, d] if [a, b, c, d].iter().all(|h| h.is_ascii_hexdigit()) => true,
             [.., b'\\', b'x', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
             [.., b'%', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
             [.., b'm'] => {
                 // The introducer may be the raw byte or its own escape (`\u001b[31m`), hence the test on `[` alone
                 // with what such escapes end in.
-                let digits = behind[..behind.len() - 1]
-                    .iter()
-                    .rev()
-                    .take_while(|b| b.is_ascii_digit() || **b == b';')
-                    .count();
+                let digits =
+                    behind[..behind.len() - 1].iter().rev().take_while(|b| b.is_ascii_digit() || **b == b';').count();
                 matches!(
                     behind[..behind.len() - 1 - digits],
-                    [.., 0x1b, b'[']
-                        | [.., b'1', b'b' | b'B', b'[']
-                        | [.., b'3', b'3', b'[']
-                        | [.., b'\\', b'e', b'[']
+                    [.., 0x1b, b'['] | [.., b'1', b'b' | b'B', b'['] | [.., b'3', b'3', b'['] | [.., b'\\', b'e', b'[']
                 )
             }
             _ => false,

@@ -12,12 +12,7 @@ use std::path::{Path, PathBuf};
 const SEEDS: u64 = 200;
 
 fn class_of(rule: &str) -> Class {
-    Scanner::get()
-        .rules
-        .iter()
-        .find(|known| known.id == rule)
-        .map(|known| known.class)
-        .expect("a rule of the table")
+    Scanner::get().rules.iter().find(|known| known.id == rule).map(|known| known.class).expect("a rule of the table")
 }
 
 fn classes_of(rule: &str) -> Classes {
@@ -34,16 +29,10 @@ fn every_sample_is_replaced_whole_and_named_and_its_context_stays() {
             let secret = secret(sample, seed);
             let text = format!("{}{secret}{}", sample.before, sample.after);
             let redacted = redact(&text, classes_of(sample.rule));
-            let expected = format!(
-                "{}[REDACTED:{}]{}",
-                sample.before, sample.rule, sample.after
-            );
+            let expected = format!("{}[REDACTED:{}]{}", sample.before, sample.rule, sample.after);
             assert_eq!(redacted.text, expected, "seed {seed}");
             assert_eq!(redacted.fired.len(), 1, "{}", sample.rule);
-            assert_eq!(
-                (redacted.fired[0].rule, redacted.fired[0].count),
-                (sample.rule, 1)
-            );
+            assert_eq!((redacted.fired[0].rule, redacted.fired[0].count), (sample.rule, 1));
             assert!(fires(&text, classes_of(sample.rule)).is_some());
             assert_eq!(fires(&redacted.text, Classes::ALL), None, "{}", sample.rule);
         }
@@ -63,18 +52,9 @@ fn samples_are_found_in_json_strings_in_colour_and_in_the_middle_of_text() {
             format!("{plain}\n{plain}\n"),
         ] {
             let redacted = redact(&text, classes_of(sample.rule));
-            assert!(
-                !redacted.text.contains(&secret),
-                "{} in {:?}",
-                sample.rule,
-                &text[..20]
-            );
+            assert!(!redacted.text.contains(&secret), "{} in {:?}", sample.rule, &text[..20]);
             let escaped = serde_json::Value::String(secret.clone()).to_string();
-            assert!(
-                !redacted.text.contains(escaped.trim_matches('"')),
-                "{}",
-                sample.rule
-            );
+            assert!(!redacted.text.contains(escaped.trim_matches('"')), "{}", sample.rule);
             assert!(redacted.text.contains("[REDACTED:"), "{}", sample.rule);
         }
     }
@@ -84,10 +64,7 @@ fn samples_are_found_in_json_strings_in_colour_and_in_the_middle_of_text() {
 fn every_rule_has_a_sample_and_many_providers_are_covered() {
     let sampled: BTreeSet<&str> = SAMPLES.iter().map(|sample| sample.rule).collect();
     let kinds: BTreeSet<&str> = Scanner::get().rules.iter().map(|rule| rule.id).collect();
-    assert_eq!(
-        kinds.difference(&sampled).collect::<Vec<_>>(),
-        Vec::<&&str>::new()
-    );
+    assert_eq!(kinds.difference(&sampled).collect::<Vec<_>>(), Vec::<&&str>::new());
     let providers: BTreeSet<&str> = Scanner::get()
         .rules
         .iter()
@@ -213,50 +190,22 @@ fn weak_passwords_are_found_as_people_write_them() {
     ] {
         let redacted = redact(&text, Classes::CREDENTIAL);
         assert!(!redacted.text.contains(&weak), "{text}");
-        assert_eq!(
-            redacted
-                .fired
-                .iter()
-                .map(|fired| fired.count)
-                .sum::<usize>(),
-            1
-        );
+        assert_eq!(redacted.fired.iter().map(|fired| fired.count).sum::<usize>(), 1);
     }
 }
 
 #[test]
 fn classes_are_kept_apart() {
-    let token = secret(
-        SAMPLES
-            .iter()
-            .find(|sample| sample.rule == "npm-token")
-            .expect("a sample"),
-        1,
-    );
+    let token = secret(SAMPLES.iter().find(|sample| sample.rule == "npm-token").expect("a sample"), 1);
     let text = format!("{token} from ada{}engine.io", '@');
-    assert_eq!(
-        redact(&text, Classes::CREDENTIAL).text,
-        format!("[REDACTED:npm-token] from ada{}engine.io", '@')
-    );
-    assert_eq!(
-        redact(&text, Classes::IDENTITY).text,
-        format!("{token} from [REDACTED:email]")
-    );
-    assert_eq!(
-        redact(&text, Classes::ALL).text,
-        "[REDACTED:npm-token] from [REDACTED:email]"
-    );
+    assert_eq!(redact(&text, Classes::CREDENTIAL).text, format!("[REDACTED:npm-token] from ada{}engine.io", '@'));
+    assert_eq!(redact(&text, Classes::IDENTITY).text, format!("{token} from [REDACTED:email]"));
+    assert_eq!(redact(&text, Classes::ALL).text, "[REDACTED:npm-token] from [REDACTED:email]");
 }
 
 #[test]
 fn claims_that_overlap_become_one_named_by_the_most_telling() {
-    let token = secret(
-        SAMPLES
-            .iter()
-            .find(|sample| sample.rule == "stripe-api-key")
-            .expect("a sample"),
-        1,
-    );
+    let token = secret(SAMPLES.iter().find(|sample| sample.rule == "stripe-api-key").expect("a sample"), 1);
     let text = format!("password = \"{token}-and-7more\"");
     let redacted = redact(&text, Classes::ALL);
     assert_eq!(redacted.text, "password = \"[REDACTED:stripe-api-key]\"");
@@ -266,49 +215,22 @@ fn claims_that_overlap_become_one_named_by_the_most_telling() {
 #[test]
 fn a_secret_beside_an_aws_key_id_goes_with_it() {
     let mut dice = Dice::new(5);
-    let id = format!(
-        "AKIA{}",
-        dice.string("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16)
-    );
-    let key = dice.string(
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/+",
-        40,
-    );
-    for text in [
-        format!("{id},{key}\n"),
-        format!("{id}\n{key}\n"),
-        format!("\"{id}\\n{key}\\n\""),
-    ] {
+    let id = format!("AKIA{}", dice.string("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16));
+    let key = dice.string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/+", 40);
+    for text in [format!("{id},{key}\n"), format!("{id}\n{key}\n"), format!("\"{id}\\n{key}\\n\"")] {
         let redacted = redact(&text, Classes::CREDENTIAL);
-        assert!(
-            redacted.text.contains("[REDACTED:aws-access-key-id]"),
-            "{}",
-            redacted.text.len()
-        );
-        assert!(
-            redacted.text.contains("[REDACTED:aws-secret-access-key]"),
-            "{}",
-            redacted.text.len()
-        );
+        assert!(redacted.text.contains("[REDACTED:aws-access-key-id]"), "{}", redacted.text.len());
+        assert!(redacted.text.contains("[REDACTED:aws-secret-access-key]"), "{}", redacted.text.len());
         assert!(!redacted.text.contains(&key));
     }
 }
 
 #[test]
 fn a_placeholder_of_any_version_is_left_alone_and_hides_nothing_behind_it() {
-    let token = secret(
-        SAMPLES
-            .iter()
-            .find(|sample| sample.rule == "npm-token")
-            .expect("a sample"),
-        3,
-    );
+    let token = secret(SAMPLES.iter().find(|sample| sample.rule == "npm-token").expect("a sample"), 3);
     let text = format!("token = [REDACTED:of-a-later-version]; [REDACTED:x]{token}");
     let redacted = redact(&text, Classes::ALL);
-    assert_eq!(
-        redacted.text,
-        "token = [REDACTED:of-a-later-version]; [REDACTED:x][REDACTED:npm-token]"
-    );
+    assert_eq!(redacted.text, "token = [REDACTED:of-a-later-version]; [REDACTED:x][REDACTED:npm-token]");
 }
 
 #[test]
@@ -394,15 +316,8 @@ fn pieces() -> impl Strategy<Value = String> {
         let sample = &SAMPLES[which];
         let text = secret(sample, seed);
         let keep = text.len() * (4 - cut) / 4;
-        let text = &text[..(0..=keep)
-            .rev()
-            .find(|at| text.is_char_boundary(*at))
-            .unwrap_or(0)];
-        if seed % 2 == 0 {
-            text.to_owned()
-        } else {
-            format!("{}{text}{}", sample.before, sample.after)
-        }
+        let text = &text[..(0..=keep).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)];
+        if seed % 2 == 0 { text.to_owned() } else { format!("{}{text}{}", sample.before, sample.after) }
     });
     prop_oneof![3 => glue, 2 => sample, 1 => "[ -~]{0,12}", 1 => "\\PC{0,4}"]
 }
@@ -443,12 +358,8 @@ fn shared_data() -> Option<PathBuf> {
 }
 
 fn text_files(directory: &Path, out: &mut Vec<PathBuf>) {
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .collect();
+    let mut entries: Vec<PathBuf> =
+        std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {
@@ -466,9 +377,7 @@ fn lines(directory: &Path) -> Vec<(String, String)> {
         match value {
             serde_json::Value::String(text) => out.push(text.clone()),
             serde_json::Value::Array(items) => items.iter().for_each(|item| strings(item, out)),
-            serde_json::Value::Object(fields) => {
-                fields.values().for_each(|item| strings(item, out))
-            }
+            serde_json::Value::Object(fields) => fields.values().for_each(|item| strings(item, out)),
             _ => {}
         }
     }
@@ -476,11 +385,7 @@ fn lines(directory: &Path) -> Vec<(String, String)> {
     text_files(directory, &mut files);
     let mut out = Vec::new();
     for path in files {
-        let name = path
-            .strip_prefix(directory)
-            .unwrap_or(&path)
-            .display()
-            .to_string();
+        let name = path.strip_prefix(directory).unwrap_or(&path).display().to_string();
         if name.starts_with("gitleaks") || name.starts_with("LICENSES") {
             continue;
         }
@@ -495,12 +400,7 @@ fn lines(directory: &Path) -> Vec<(String, String)> {
         if found.is_empty() {
             found.push(text);
         }
-        out.extend(
-            found
-                .iter()
-                .flat_map(|text| text.lines())
-                .map(|line| (name.clone(), line.to_owned())),
-        );
+        out.extend(found.iter().flat_map(|text| text.lines()).map(|line| (name.clone(), line.to_owned())));
     }
     out
 }
@@ -521,16 +421,9 @@ fn real_trajectories_raise_few_alarms() {
                 *counts.entry(fired.rule).or_default() += fired.count;
             }
         }
-        println!(
-            "{classes:?}: {fired_lines} of {} lines fire: {counts:?}",
-            lines.len()
-        );
+        println!("{classes:?}: {fired_lines} of {} lines fire: {counts:?}", lines.len());
         if classes == Classes::CREDENTIAL {
-            assert!(
-                fired_lines * 1000 <= lines.len(),
-                "{fired_lines} of {}",
-                lines.len()
-            );
+            assert!(fired_lines * 1000 <= lines.len(), "{fired_lines} of {}", lines.len());
         }
     }
 }
@@ -542,10 +435,7 @@ fn rates_are_printed_beside_a_plain_pass_over_the_same_text() {
     if let Some(directory) = shared_data() {
         let mut files = Vec::new();
         text_files(&directory, &mut files);
-        let all: String = files
-            .iter()
-            .filter_map(|path| std::fs::read_to_string(path).ok())
-            .collect();
+        let all: String = files.iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect();
         texts.push(("all shared files", all));
     }
     // The automaton is built at first use.
@@ -555,9 +445,7 @@ fn rates_are_printed_beside_a_plain_pass_over_the_same_text() {
         let fired = redact(&text, Classes::ALL).fired.len();
         let scan = started.elapsed();
         let started = std::time::Instant::now();
-        let sum = text.bytes().fold(0u64, |sum, byte| {
-            sum.wrapping_mul(31).wrapping_add(u64::from(byte))
-        });
+        let sum = text.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
         let pass = started.elapsed();
         println!(
             "{name}, {:.1} MB: {:.0} MB/s, {:.1} times one multiply-add a byte ({fired} kinds, sum {sum})",
@@ -580,12 +468,7 @@ fn gitleaks(directory: &Path) -> Vec<(String, String)> {
     };
     text.split("[[rules]]")
         .skip(1)
-        .filter_map(|block| {
-            Some((
-                field(block, "id", "\"", "\"")?,
-                field(block, "regex", "'''", "'''")?,
-            ))
-        })
+        .filter_map(|block| Some((field(block, "id", "\"", "\"")?, field(block, "regex", "'''", "'''")?)))
         .collect()
 }
 
@@ -679,11 +562,7 @@ fn samples_of_gitleaks_rules_are_caught() {
             missed.push(format!("{id} {hits}/{TRIES}"));
         }
     }
-    println!(
-        "{} rules, {} without a generator: {unmade:?}",
-        rules.len(),
-        unmade.len()
-    );
+    println!("{} rules, {} without a generator: {unmade:?}", rules.len(), unmade.len());
     println!("{caught} of {tried} generated samples caught; not all of: {missed:#?}");
     // The rest are client ids and public keys, which are no secrets, and draws that nobody's generator would make.
     assert!(caught * 100 >= tried * 85, "{caught} of {tried}");
@@ -776,23 +655,13 @@ fn time_stays_linear_in_hostile_text() {
             super::hay::work::BYTES.set(0);
             let started = std::time::Instant::now();
             redact(&text, Classes::ALL);
-            (
-                super::hay::work::BYTES.get(),
-                started.elapsed().as_secs_f64(),
-            )
+            (super::hay::work::BYTES.get(), started.elapsed().as_secs_f64())
         };
         let ((small, _), (large, seconds)) = (work(64 << 10), work(256 << 10));
         if seconds > slowest.0 {
             slowest = (seconds, fragment);
         }
-        assert!(
-            large < small.max(1000) * RATIO,
-            "{small} and {large} for {fragment:?}"
-        );
+        assert!(large < small.max(1000) * RATIO, "{small} and {large} for {fragment:?}");
     }
-    println!(
-        "slowest: {:?}, {:.1} MB/s",
-        slowest.1,
-        0.262_144 / slowest.0
-    );
+    println!("slowest: {:?}, {:.1} MB/s", slowest.1, 0.262_144 / slowest.0);
 }
