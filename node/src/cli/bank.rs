@@ -70,6 +70,7 @@ fn list(response: &BankListResponse) -> String {
             count(bank.lessons, "lesson"),
             format!("held {}", short_hash(&bank.held_root)),
             format!("of {}", bank.owner),
+            if bank.default { "default" } else { "" }.to_owned(),
             bank.id.clone(),
         ]
     };
