@@ -24,7 +24,7 @@ fn main() {
             println!("{error}");
         }
     }
-    let induced = learn::induce(&runs);
+    let induced = learn::induce(&runs, learn::NONE_GIVEN);
     for draft in &induced.lessons {
         let (lesson, evidence) = (&draft.fields, &draft.evidence);
         println!("\n=== {} | {} | {} attempts, {}", lesson.kind, lesson.title, evidence.attempts, evidence.outcome);

@@ -5,7 +5,12 @@
 //! can talk to a newer node. Ids are text: lesson ids as CIDs, bank ids in hex, nodes as peer ids. Wherever a request
 //! takes a lesson or bank id, a unique prefix of at least [`MIN_ID_PREFIX`] characters will do.
 
-use std::{collections::BTreeMap, future::Future, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+};
 
 use folklore_protocol::{
     claim::{Outcome, Verdict},
@@ -249,6 +254,9 @@ pub struct BankInfo {
     pub known_root: String,
     /// Root over what is held, hex. Equal roots, equal sets.
     pub held_root: String,
+    /// Whether lessons go here when a request names no bank: the bank joined last, else the home's own.
+    #[serde(default)]
+    pub default: bool,
 }
 
 /// A node that this one knows.
@@ -959,6 +967,43 @@ pub struct ImportedFile {
     /// Runs that taught nothing.
     #[serde(default)]
     pub no_lesson: Vec<NoLesson>,
+}
+
+/// How a daemon is to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpOptions {
+    /// Addresses to listen on for peers; empty: a port on loopback, the same as last time if it is free.
+    pub listen: Vec<String>,
+    /// Addresses that others are told, in tickets too, instead of those listened on; empty: the ones listened on.
+    pub announce: Vec<String>,
+    /// Addresses of peers to dial for ever.
+    pub peers: Vec<String>,
+    /// Where the HTTP door opens; loopback only. Port 0 takes any free port.
+    pub http: SocketAddr,
+    /// Whether to look for peers, and be found, on the local network.
+    pub mdns: bool,
+}
+
+impl Default for UpOptions {
+    fn default() -> Self {
+        let http = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Self { listen: Vec::new(), announce: Vec::new(), peers: Vec::new(), http, mdns: false }
+    }
+}
+
+/// What a daemon says when it answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpReady {
+    /// The node's id.
+    pub node: String,
+    /// Where peers reach it, multiaddresses.
+    pub listening: Vec<String>,
+    /// Where the HTTP door is.
+    pub http: SocketAddr,
+    /// The home directory.
+    pub data: String,
+    /// Its process id.
+    pub pid: u32,
 }
 
 #[cfg(test)]

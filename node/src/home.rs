@@ -18,10 +18,11 @@ use std::{
 };
 
 use folklore_protocol::{
-    bank::{BankId, MAX_BANK_NAME_BYTES},
+    bank::MAX_BANK_NAME_BYTES,
     canonical::{Lines, normalise},
     identity::{AuthorId, Keypair},
 };
+use folklore_store::bank::BankInfo;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -138,6 +139,8 @@ struct Settings {
     version: u32,
     /// Name of the bank that the home owns.
     bank: String,
+    /// What keeps that bank's id from being guessed, 32 hex digits.
+    salt: String,
     /// Tickets to join when the daemon runs.
     #[serde(default)]
     tickets: Vec<String>,
@@ -184,10 +187,12 @@ impl Home {
         if home.store_dir().exists() {
             return Err(HomeError::KeyLost(dir.to_owned()));
         }
-        let mut seed = [0u8; 32];
+        let (mut seed, mut salt) = ([0u8; 32], [0u8; 16]);
         getrandom::fill(&mut seed)
+            .and_then(|()| getrandom::fill(&mut salt))
             .map_err(|error| HomeError::Io { path: dir.join(IDENTITY), source: io::Error::other(error) })?;
-        home.write_settings(&Settings { version: 1, bank, tickets: Vec::new() })?;
+        let salt = data_encoding::HEXLOWER.encode(&salt);
+        home.write_settings(&Settings { version: 1, bank, salt, tickets: Vec::new() })?;
         // Last, since this file is what makes the directory a home.
         home.write(IDENTITY, format!("{}\n", data_encoding::HEXLOWER.encode(&seed)).as_bytes())?;
         Ok((home, true))
@@ -231,10 +236,16 @@ impl Home {
         Ok(self.keypair()?.author())
     }
 
-    /// Id and name of the bank that the home owns.
-    pub fn bank(&self) -> Result<(BankId, String), HomeError> {
-        let name = self.settings()?.bank;
-        Ok((BankId::new(&self.node()?, &name), name))
+    /// The bank that the home owns.
+    pub fn bank(&self) -> Result<BankInfo, HomeError> {
+        let settings = self.settings()?;
+        let salt = data_encoding::HEXLOWER.decode(settings.salt.as_bytes()).ok().and_then(|salt| salt.try_into().ok());
+        let salt = salt.ok_or_else(|| HomeError::Damaged {
+            path: self.dir.join(SETTINGS),
+            reason: "its salt is not 32 hex digits".to_owned(),
+            remedy: "put it back from a copy",
+        })?;
+        Ok(BankInfo::new(self.node()?, salt, &settings.bank))
     }
 
     /// Tickets that `init --join` left for the daemon.
@@ -410,7 +421,7 @@ mod tests {
 
     fn ticket() -> Ticket {
         let owner = Keypair::from_seed(&[9; 32]).author();
-        Ticket::new(owner, "team", vec!["/ip4/127.0.0.1/tcp/4001".parse().unwrap()]).unwrap()
+        Ticket::new(owner, [3; 16], "team", vec!["/ip4/127.0.0.1/tcp/4001".parse().unwrap()]).unwrap()
     }
 
     #[test]
@@ -420,7 +431,10 @@ mod tests {
         let (again, new) = Home::create(home.dir(), "other").unwrap();
         assert!(!new);
         assert_eq!(again.node().unwrap(), node);
-        assert_eq!(again.bank().unwrap(), (BankId::new(&node, "home"), "home".to_owned()));
+        let bank = again.bank().unwrap();
+        assert_eq!((bank.owner, bank.name.as_str()), (node, "home"));
+        assert_eq!(bank, home.bank().unwrap());
+        assert_ne!(bank.id, folklore_protocol::BankId::new(&node, &[0; 16], "home"), "nobody can guess it");
     }
 
     #[test]

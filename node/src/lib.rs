@@ -1,7 +1,13 @@
 //! The Folklore node: the daemon and the `folklore` command.
 
 pub mod api;
+pub mod cli;
+pub mod daemon;
+pub mod demo;
+pub mod engine;
 pub mod formats;
 pub mod home;
+pub mod http;
+pub mod memory;
 pub mod network;
 pub mod ticket;

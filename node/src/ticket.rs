@@ -1,17 +1,18 @@
 //! Tickets: one word of text that holds all another node needs to join a bank.
 //!
 //! `folklore1` and the base32 (RFC 4648, lower case, no padding) of: the canonical bytes of [`Fields`], then the first 4
-//! bytes of their BLAKE3 hash, which tell a slip in copying. The bank's id is not in it: it follows from owner and name,
+//! bytes of their BLAKE3 hash, which tell a slip in copying. The bank's id is not in it: it follows from owner, salt and name,
 //! so a ticket cannot name one bank and lead to another.
 
 use std::{fmt, str::FromStr};
 
 use data_encoding::BASE32_NOPAD;
 use folklore_protocol::{
-    bank::{BankId, MAX_BANK_NAME_BYTES},
+    bank::{BankSalt, MAX_BANK_NAME_BYTES},
     canonical::{self, DecodeError, Lines},
     identity::AuthorId,
 };
+use folklore_store::bank::BankInfo;
 use libp2p::Multiaddr;
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +23,9 @@ pub const MAX_ADDRESS_BYTES: usize = 256;
 
 const PREFIX: &str = "folklore1";
 const CHECKSUM_BYTES: usize = 4;
-/// All fields at their limits; the decoder counts 8 bytes for each length, whatever it takes.
-const MAX_FIELDS_BYTES: usize = 1 + 32 + 8 + MAX_BANK_NAME_BYTES + 8 + MAX_ADDRESSES * (MAX_ADDRESS_BYTES + 8);
+/// All fields at their limits: version, owner, salt, name, number of addresses, addresses. The length of one takes up to
+/// 3 bytes, the two others 1.
+const MAX_FIELDS_BYTES: usize = 1 + 32 + 16 + 1 + MAX_BANK_NAME_BYTES + 1 + MAX_ADDRESSES * (3 + MAX_ADDRESS_BYTES);
 const MAX_TEXT_BYTES: usize = PREFIX.len() + (MAX_FIELDS_BYTES + CHECKSUM_BYTES) * 8 / 5 + 1;
 
 /// Why a text is not a ticket, or a ticket cannot be made.
@@ -44,6 +46,7 @@ pub enum TicketError {
 #[derive(Serialize, Deserialize)]
 struct Fields {
     owner: AuthorId,
+    salt: BankSalt,
     name: String,
     addresses: Vec<String>,
 }
@@ -52,21 +55,22 @@ struct Fields {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
     owner: AuthorId,
+    salt: BankSalt,
     name: String,
     addresses: Vec<Multiaddr>,
 }
 
 impl Ticket {
-    /// A ticket for the bank `name` of `owner`, held by a node at `addresses` (each may end in `/p2p/<node id>`).
-    pub fn new(owner: AuthorId, name: &str, addresses: Vec<Multiaddr>) -> Result<Self, TicketError> {
-        let ticket = Self { owner, name: canonical::normalise(name, Lines::One), addresses };
+    /// A ticket for the bank `name` that `owner` made with `salt`, held by a node at `addresses` (each may end in `/p2p/<node id>`).
+    pub fn new(owner: AuthorId, salt: BankSalt, name: &str, addresses: Vec<Multiaddr>) -> Result<Self, TicketError> {
+        let ticket = Self { owner, salt, name: canonical::normalise(name, Lines::One), addresses };
         ticket.check().map_err(TicketError::Content)?;
         Ok(ticket)
     }
 
     /// The bank.
-    pub fn bank(&self) -> BankId {
-        BankId::new(&self.owner, &self.name)
+    pub fn bank(&self) -> BankInfo {
+        BankInfo::new(self.owner, self.salt, &self.name)
     }
 
     /// Who owns it.
@@ -101,7 +105,8 @@ impl Ticket {
 impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addresses = self.addresses.iter().map(ToString::to_string).collect();
-        let mut bytes = canonical::encode(&Fields { owner: self.owner, name: self.name.clone(), addresses });
+        let mut bytes =
+            canonical::encode(&Fields { owner: self.owner, salt: self.salt, name: self.name.clone(), addresses });
         let checksum = blake3::hash(&bytes);
         bytes.extend(checksum.as_bytes().iter().take(CHECKSUM_BYTES));
         write!(f, "{PREFIX}{}", BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
@@ -126,7 +131,7 @@ impl FromStr for Ticket {
         let fields: Fields = canonical::decode::<Fields, MAX_FIELDS_BYTES>(content).map_err(read)?;
         let address = |text: &String| text.parse::<Multiaddr>().map_err(|e| TicketError::Content(e.to_string()));
         let addresses = fields.addresses.iter().map(address).collect::<Result<_, _>>()?;
-        let ticket = Self::new(fields.owner, &fields.name, addresses)?;
+        let ticket = Self::new(fields.owner, fields.salt, &fields.name, addresses)?;
         if ticket.name == fields.name { Ok(ticket) } else { Err(TicketError::Content("its name".into())) }
     }
 }
@@ -143,7 +148,7 @@ mod tests {
             format!("/ip4/192.0.2.7/tcp/4001/p2p/{owner}").parse().unwrap(),
             "/dns/node.example/udp/4001/quic-v1".parse().unwrap(),
         ];
-        Ticket::new(owner, "site notes", addresses).unwrap()
+        Ticket::new(owner, [5; 16], "site notes", addresses).unwrap()
     }
 
     #[test]
@@ -152,7 +157,18 @@ mod tests {
         assert!(text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()), "{text}");
         let back: Ticket = format!(" {text}\n").parse().unwrap();
         assert_eq!(back, ticket());
-        assert_eq!(back.bank(), BankId::new(&back.owner(), "site notes"));
+        assert_eq!(back.bank(), BankInfo::new(back.owner(), [5; 16], "site notes"));
+    }
+
+    #[test]
+    fn the_ticket_that_the_format_page_works_out_is_this_one() {
+        let page = include_str!("../../protocol/FORMAT.md");
+        let text = page.lines().find_map(|line| line.strip_prefix("→ ").filter(|t| t.starts_with(PREFIX))).unwrap();
+        let owner = Keypair::from_seed(&[1; 32]).author();
+        let worked = Ticket::new(owner, [7; 16], "home", vec!["/ip4/192.0.2.7/tcp/4001".parse().unwrap()]).unwrap();
+        assert_eq!(text.parse(), Ok(worked.clone()));
+        assert_eq!(worked.to_string(), text);
+        assert!(page.contains(&worked.bank().id.to_string()), "the bank's id is worked out there too");
     }
 
     #[test]
@@ -174,10 +190,10 @@ mod tests {
         let label = "x".repeat(MAX_ADDRESS_BYTES - "/dns/".len());
         let long: Multiaddr = format!("/dns/{label}").parse().unwrap();
         let name = "n".repeat(MAX_BANK_NAME_BYTES);
-        let largest = Ticket::new(owner, &name, vec![long.clone(); MAX_ADDRESSES]).unwrap();
+        let largest = Ticket::new(owner, [5; 16], &name, vec![long.clone(); MAX_ADDRESSES]).unwrap();
         assert_eq!(largest.to_string().parse(), Ok(largest));
-        assert!(Ticket::new(owner, &name, vec![long; MAX_ADDRESSES + 1]).is_err());
-        assert!(Ticket::new(owner, "", vec![]).is_err());
+        assert!(Ticket::new(owner, [5; 16], &name, vec![long; MAX_ADDRESSES + 1]).is_err());
+        assert!(Ticket::new(owner, [5; 16], "", vec![]).is_err());
     }
 
     proptest! {

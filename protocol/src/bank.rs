@@ -20,17 +20,21 @@ pub const MAX_PRINCIPAL_NAME_BYTES: usize = 32;
 /// Records an author may have in a bank whose owner has said nothing.
 pub const DEFAULT_RECORDS_PER_AUTHOR: u32 = 1_000_000;
 
-/// A bank: BLAKE3 of its owner and name in a context of its own. Shown in hex.
+/// Random bytes chosen when a bank is made. All zero for a bank that anyone shall find who knows its owner and name.
+pub type BankSalt = [u8; 16];
+
+/// A bank: BLAKE3 of its owner, salt and name in a context of its own. Shown in hex.
 ///
-/// Knowing the id is what a ticket gives: it is never sent to a peer that has not shown that it knows it.
+/// Knowing the id is what a ticket gives: without the salt it cannot be guessed from the owner and a likely name, and it is
+/// never sent to a peer that has not shown that it knows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BankId(pub [u8; 32]);
 
 impl BankId {
-    /// The bank called `name` of `owner`. The name is brought into normal form first.
-    pub fn new(owner: &AuthorId, name: &str) -> Self {
+    /// The bank called `name` that `owner` made with `salt`. The name is brought into normal form first.
+    pub fn new(owner: &AuthorId, salt: &BankSalt, name: &str) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("folklore 2026 bank id v1");
-        hasher.update(&owner.0).update(canonical::normalise(name, Lines::One).as_bytes());
+        hasher.update(&owner.0).update(salt).update(canonical::normalise(name, Lines::One).as_bytes());
         Self(*hasher.finalize().as_bytes())
     }
 }
@@ -133,6 +137,11 @@ impl Policy {
             canonical::check_set("a principal's authors", &principal.authors, MAX_POLICY_KEYS)?;
             keys += principal.authors.len();
         }
+        let mut listed: Vec<&AuthorId> = self.principals.iter().flat_map(|p| &p.authors).collect();
+        listed.sort();
+        if listed.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(DecodeError::Invalid("one key stands in two principals".into()));
+        }
         if keys > MAX_POLICY_KEYS {
             return Err(DecodeError::Invalid(format!("a policy names {keys} keys, the limit is {MAX_POLICY_KEYS}")));
         }
@@ -164,10 +173,12 @@ mod tests {
     #[test]
     fn a_bank_belongs_to_its_owner_and_name() {
         let (a, b) = (AuthorId([1; 32]), AuthorId([2; 32]));
-        assert_ne!(BankId::new(&a, "home"), BankId::new(&b, "home"));
-        assert_ne!(BankId::new(&a, "home"), BankId::new(&a, "work"));
-        assert_eq!(BankId::new(&a, " home "), BankId::new(&a, "home"));
-        let id = BankId::new(&a, "home");
+        let salt = [7; 16];
+        assert_ne!(BankId::new(&a, &salt, "home"), BankId::new(&b, &salt, "home"));
+        assert_ne!(BankId::new(&a, &salt, "home"), BankId::new(&a, &salt, "work"));
+        assert_ne!(BankId::new(&a, &salt, "home"), BankId::new(&a, &[8; 16], "home"), "a guess needs the salt");
+        assert_eq!(BankId::new(&a, &salt, " home "), BankId::new(&a, &salt, "home"));
+        let id = BankId::new(&a, &salt, "home");
         assert_eq!(id.to_string().parse(), Ok(id));
     }
 

@@ -9,6 +9,14 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 /// The version byte that leads every canonical value.
 pub const FORMAT_VERSION: u8 = 1;
 
+/// Longest value that strangers send, and what decoding one may reserve, whatever lengths its bytes claim. The budget is
+/// only against allocation and must never bind before the limit in bytes does: bincode counts up to 8 for one byte (a `u64`
+/// of one), and which bytes are refused must not depend on how one library counts.
+const FOREIGN_BYTES: usize = 64 * 1024;
+const FOREIGN_BUDGET: usize = 8 * FOREIGN_BYTES;
+/// The same for larger values, which a node only reads from its own disk.
+const OWN_BUDGET: usize = 8 * 32 * 1024 * 1024;
+
 /// Why bytes are not the canonical form of a value. Nothing was changed by the attempt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
@@ -64,8 +72,9 @@ pub fn append<T: Serialize>(value: &T, out: &mut Vec<u8>) {
 
 /// Reads a canonical value of at most `LIMIT` bytes. The whole input must be the value, written canonically.
 ///
-/// The limit also bounds what is allocated while decoding, whatever lengths the bytes claim.
+/// What is allocated while decoding is bounded too, whatever lengths the bytes claim.
 pub fn decode<T: Serialize + DeserializeOwned, const LIMIT: usize>(bytes: &[u8]) -> Result<T, DecodeError> {
+    const { assert!(LIMIT <= OWN_BUDGET / 8, "the budget must not bind before the limit") };
     let (&version, rest) = bytes.split_first().ok_or(DecodeError::Empty)?;
     if version != FORMAT_VERSION {
         return Err(DecodeError::Version { found: version });
@@ -73,9 +82,13 @@ pub fn decode<T: Serialize + DeserializeOwned, const LIMIT: usize>(bytes: &[u8])
     if bytes.len() > LIMIT {
         return Err(DecodeError::TooLong { len: bytes.len(), limit: LIMIT });
     }
-    let config = bincode::config::standard().with_limit::<LIMIT>();
-    let (value, used): (T, usize) =
-        bincode::serde::decode_from_slice(rest, config).map_err(|e| DecodeError::Malformed(e.to_string()))?;
+    let config = bincode::config::standard();
+    let read = if LIMIT <= FOREIGN_BYTES {
+        bincode::serde::decode_from_slice(rest, config.with_limit::<FOREIGN_BUDGET>())
+    } else {
+        bincode::serde::decode_from_slice(rest, config.with_limit::<OWN_BUDGET>())
+    };
+    let (value, used): (T, usize) = read.map_err(|e| DecodeError::Malformed(e.to_string()))?;
     if used != rest.len() {
         return Err(DecodeError::Trailing { extra: rest.len() - used });
     }
@@ -124,8 +137,8 @@ fn is_forbidden(c: char) -> bool {
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
             | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Cuts `text` to at most `limit` bytes at a character boundary, marking the cut with `…`. For texts this node makes

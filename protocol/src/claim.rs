@@ -191,10 +191,16 @@ pub enum Claim {
         /// Why.
         reason: String,
     },
-    /// The author goes on under another key.
+    /// The author goes on under another key. Counts once that key says so too ([`Claim::Succeeds`]): nobody can tie its own
+    /// standing to a key that is not its own.
     Rotated {
         /// The new key.
         new_author: AuthorId,
+    },
+    /// The author is the new key of another, which has said [`Claim::Rotated`].
+    Succeeds {
+        /// The old key.
+        old_author: AuthorId,
     },
 }
 
@@ -207,7 +213,7 @@ impl Claim {
             | Self::Disputed { lesson_id, .. }
             | Self::Withdrawn { lesson_id, .. }
             | Self::Endorsed { lesson_id } => Some(*lesson_id),
-            Self::Policy(_) | Self::Revoked { .. } | Self::Rotated { .. } => None,
+            Self::Policy(_) | Self::Revoked { .. } | Self::Rotated { .. } | Self::Succeeds { .. } => None,
         }
     }
 
@@ -226,7 +232,7 @@ impl Claim {
                 canonical::check_text("reason", reason, MAX_REASON_BYTES, Lines::Many)
             }
             Self::Policy(policy) => policy.check(),
-            Self::Rated { .. } | Self::Endorsed { .. } | Self::Rotated { .. } => Ok(()),
+            Self::Rated { .. } | Self::Endorsed { .. } | Self::Rotated { .. } | Self::Succeeds { .. } => Ok(()),
         }
     }
 }

@@ -52,6 +52,9 @@ impl Node {
         for peer in self.peers.sharing(&bank) {
             if Some(peer) != from && !lazy.contains(&peer) {
                 self.send(peer, Message::Push { bank, hops, item: item.clone() });
+                if let Some(peer) = self.peers.get_mut(&peer) {
+                    peer.records_out += 1;
+                }
             }
         }
         self.have(bank, from, &[id], false);

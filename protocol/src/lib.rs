@@ -15,7 +15,7 @@
 //! use folklore_protocol::{Claim, Config, Effect, Event, Evidence, Keypair, Lesson, LessonDraft, LessonKind, Node, Record, Time, BankId};
 //!
 //! let key = Keypair::from_seed(&[1; 32]);
-//! let bank = BankId::new(&key.author(), "home");
+//! let bank = BankId::new(&key.author(), &[9; 16], "home");
 //! let mut node = Node::new(key.author(), Config::default(), [7; 32]);
 //! node.handle(Event::BankOpened { bank, held: vec![] }, Time(0));
 //!

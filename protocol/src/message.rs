@@ -32,7 +32,8 @@ pub const MAX_FETCH: usize = 128;
 pub const MAX_QUERY_BYTES: usize = 4096;
 /// Most hits asked of a peer, and most it answers with.
 pub const MAX_ASKED_HITS: u32 = 16;
-const MAX_REFUSAL_BYTES: usize = 256;
+/// Longest words of a refusal, bytes.
+pub const MAX_REFUSAL_BYTES: usize = 256;
 
 /// A bank as it is named to a peer that may not know it: only one who knows the bank id can make or recognise the tag, and
 /// it fits no other pair of nodes, so a greeting tells a stranger nothing.

@@ -16,12 +16,15 @@ use rand_core::{Rng, SeedableRng};
 use crate::{
     ask::Asks,
     bank::BankId,
+    canonical::{DecodeError, shorten},
     config::{Config, MAX_ADMITTING, MAX_STRIKES, SERVED_PER_PEER},
     fetch::Wanted,
     identity::AuthorId,
     known::{Known, Root},
     lesson::LessonId,
-    message::{BankTag, GreetedBank, Item, MAX_GREETED_BANKS, Message, PROTOCOL_VERSION, RefusalCode},
+    message::{
+        BankTag, GreetedBank, Item, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message, PROTOCOL_VERSION, RefusalCode,
+    },
     peers::{DialTarget, Peers, jittered},
     reconcile::{Responding, Session},
     record::{Record, RecordId, UnverifiedRecord},
@@ -123,6 +126,8 @@ pub enum Event {
     Malformed {
         /// From whom.
         peer: AuthorId,
+        /// What is wrong with them.
+        error: DecodeError,
     },
     /// This node itself wrote records; they are durable.
     Published {
@@ -382,8 +387,12 @@ impl Node {
             Event::DialFailed { target: DialTarget::Address(address), own: true } => self.peers.drop_unnamed(&address),
             Event::DialFailed { target, .. } => self.peers.dial_failed(&target, &self.config, &mut self.rng, now),
             Event::Received { peer, message } => self.received(peer, message, now),
-            Event::Malformed { peer } => {
-                self.refuse(peer, RefusalCode::Malformed, "not a message of this version");
+            Event::Malformed { peer, error: error @ DecodeError::Version { .. } } => {
+                self.refuse(peer, RefusalCode::Version, &shorten(&error.to_string(), MAX_REFUSAL_BYTES));
+                self.strike(peer, now);
+            }
+            Event::Malformed { peer, .. } => {
+                self.refuse(peer, RefusalCode::Malformed, "that was not a message");
                 self.strike(peer, now);
             }
             Event::Published { bank, items } => self.published(bank, items),
@@ -559,6 +568,8 @@ impl Node {
                 continue;
             };
             state.banks.insert(*bank);
+            // Whoever shares a bank is worth finding again, whichever side dialled.
+            state.keep = true;
             if *root == known.known.known_root() {
                 state.complete_as_of.insert(*bank, now);
                 state.last_sync = Some(now);
@@ -641,6 +652,9 @@ impl Node {
     fn loaded(&mut self, ticket: Ticket, items: Vec<Item>, absent: Vec<RecordId>) {
         let Some(Pending::Serve { peer, bank, request }) = self.tickets.remove(&ticket) else { return };
         self.served(&peer);
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.records_out += items.len() as u64;
+        }
         match request {
             Some(request) => self.send(peer, Message::Records { bank, request, items, absent }),
             None => {
@@ -739,6 +753,9 @@ impl Node {
             match result {
                 Admission::Stored | Admission::Known => {
                     let new = state.known.hold(id);
+                    if let Some(peer) = self.peers.get_mut(&from).filter(|_| new) {
+                        peer.records_in += 1;
+                    }
                     state.wanted.resolve(&id);
                     self.resolved(bank, &id, None, true, now);
                     if new {

@@ -61,6 +61,10 @@ pub struct Peer {
     pub banks: BTreeSet<BankId>,
     /// When a reconcile with it last ended.
     pub last_sync: Option<Time>,
+    /// Records that came from it and were new, since this node started.
+    pub records_in: u64,
+    /// Records sent to it, repeats included, since this node started.
+    pub records_out: u64,
     /// For each bank: everything the peer held at this time is here.
     pub complete_as_of: BTreeMap<BankId, Time>,
     /// Given by a person, a ticket or the address book: dialled for ever.
@@ -77,6 +81,13 @@ pub struct Peer {
     pub(crate) served: usize,
     /// Which connection this is, so that a timer of an earlier one does nothing.
     pub(crate) connection: u64,
+}
+
+impl Peer {
+    /// Whether it is dialled for ever: a person, a ticket or the address book named it, or it shares a bank.
+    pub fn is_kept(&self) -> bool {
+        self.keep
+    }
 }
 
 /// All peers.

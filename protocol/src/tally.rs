@@ -57,6 +57,7 @@ pub struct Tally {
     policy: Option<Latest<Policy>>,
     revoked: BTreeMap<AuthorId, Latest<u64>>,
     rotated: BTreeMap<AuthorId, Latest<AuthorId>>,
+    succeeds: BTreeMap<AuthorId, Latest<AuthorId>>,
     lessons: BTreeMap<LessonId, LessonClaims>,
 }
 
@@ -140,7 +141,14 @@ const UNPROVEN_FACTOR: f32 = 0.95;
 impl Tally {
     /// The meaning of no records, in a bank of `owner`.
     pub fn new(owner: AuthorId) -> Self {
-        Self { owner, policy: None, revoked: BTreeMap::new(), rotated: BTreeMap::new(), lessons: BTreeMap::new() }
+        Self {
+            owner,
+            policy: None,
+            revoked: BTreeMap::new(),
+            rotated: BTreeMap::new(),
+            succeeds: BTreeMap::new(),
+            lessons: BTreeMap::new(),
+        }
     }
 
     /// Folds one record in. Order and repeats do not matter.
@@ -175,6 +183,7 @@ impl Tally {
             // The format lets anyone write these; only the owner's count.
             Claim::Policy(_) | Claim::Revoked { .. } => {}
             Claim::Rotated { new_author } => keep_latest(&mut self.rotated, author, rank, *new_author),
+            Claim::Succeeds { old_author } => keep_latest(&mut self.succeeds, author, rank, *old_author),
         }
     }
 
@@ -188,9 +197,10 @@ impl Tally {
         self.revoked.get(author).map(|r| r.value)
     }
 
-    /// The key `author` goes on under, if it rotated.
+    /// The key `author` goes on under, if it rotated and that key agrees.
     pub fn rotated_to(&self, author: &AuthorId) -> Option<AuthorId> {
-        self.rotated.get(author).map(|r| r.value)
+        let new = self.rotated.get(author)?.value;
+        (self.succeeds.get(&new)?.value == *author).then_some(new)
     }
 
     /// Lessons that any record speaks of, ascending.
@@ -375,6 +385,16 @@ mod tests {
         let by_stranger =
             say(3, 1, Claim::Revoked { author: key(2).author(), keep_through_seq: 0, reason: String::new() });
         assert!(!standing(&[taught(2, 5), by_stranger]).withdrawn);
+    }
+
+    #[test]
+    fn a_rotation_counts_once_both_keys_say_so() {
+        let (old, new) = (key(2).author(), key(3).author());
+        let away = say(2, 1, Claim::Rotated { new_author: new });
+        let taken = say(3, 1, Claim::Succeeds { old_author: old });
+        assert_eq!(tally(&[away.clone()]).rotated_to(&old), None);
+        assert_eq!(tally(&[taken.clone()]).rotated_to(&old), None);
+        assert_eq!(tally(&[taken, away]).rotated_to(&old), Some(new));
     }
 
     #[test]

@@ -198,7 +198,7 @@ impl World {
 
     /// Opens a bank called `home` of node `owner` at these nodes.
     pub fn open_bank(&mut self, owner: usize, at: impl IntoIterator<Item = usize>) -> BankId {
-        let bank = BankId::new(&self.author(owner), "home");
+        let bank = BankId::new(&self.author(owner), &[0; 16], "home");
         for n in at {
             self.nodes[n].disk.open(bank);
             let held = self.nodes[n].disk.ids(&bank);

@@ -1,8 +1,14 @@
 //! The Folklore bank on disk, redaction, induction without an LLM, and recall.
 
+pub mod bank;
+pub mod catalogue;
 pub mod embed;
+pub mod error;
+pub mod frame;
 pub mod index;
 pub mod learn;
 pub mod recall;
+pub mod recover;
 pub mod redact;
 pub mod run;
+pub mod runs;

@@ -1,7 +1,7 @@
 //! Label tables: who solved which task, for formats whose files do not say (`--outcomes FILE`).
 //!
 //! Accepted shapes, told apart by content:
-//! - a JSON array or JSON lines of `{instance_id | task_id | id, resolved | success | is_success | passed | reward, ...}`;
+//! - a JSON array or JSON lines of `{instance_id | task_id | id, resolved | success | is_success | passed | reward, reason?, ...}`;
 //! - an object from id to `true`/`false`, to a reward, or to such a row;
 //! - an object with `resolved_ids` and `unresolved_ids`, as SWE-bench reports have them.
 
@@ -17,6 +17,9 @@ pub const MAX_TABLE_BYTES: u64 = 64 * 1024 * 1024;
 
 const ID_FIELDS: [&str; 3] = ["instance_id", "task_id", "id"];
 const VERDICT_FIELDS: [&str; 4] = ["resolved", "success", "is_success", "passed"];
+
+const AGENT_FIELDS: [&str; 2] = ["model", "agent"];
+const REASON_FIELDS: [&str; 2] = ["reason", "explanation"];
 
 /// Why a label table cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -49,17 +52,24 @@ pub enum OutcomesError {
 }
 
 /// One row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Label {
     status: RunStatus,
     reward_milli: Option<i32>,
+    /// What the judge said, where the row tells.
+    reason: Option<String>,
 }
 
 /// A label table, by task key.
+///
+/// Rows may name the agent (`model` or `agent`), so that one table can label several agents' runs of one task. A task
+/// with one row is labelled whatever agent the row names: a table of one submission often spells the agent in another
+/// way than the trajectories do. A task with several rows is labelled only where a row names the run's agent.
 #[derive(Debug, Clone, Default)]
 pub struct Outcomes {
     file: String,
-    labels: BTreeMap<String, Label>,
+    /// By task, then by agent; the empty agent is a row that names none.
+    labels: BTreeMap<String, BTreeMap<String, Label>>,
 }
 
 impl Outcomes {
@@ -131,15 +141,18 @@ impl Outcomes {
     /// Gives a run the table's label for its task key, if there is one; says whether there was. The table wins over
     /// what the file says, because the user named it.
     pub fn label(&self, run: &mut Run) -> bool {
-        let Some(label) = self.labels.get(&run.task_key) else {
-            return false;
-        };
+        let Some(rows) = self.labels.get(&run.task_key) else { return false };
+        let only = rows.values().next().filter(|_| rows.len() == 1);
+        let Some(label) = rows.get(&run.agent).or(only).or_else(|| rows.get("")) else { return false };
+        let old = std::mem::take(&mut run.outcome);
         run.outcome = RunOutcome {
             status: label.status,
             reward_milli: label.reward_milli,
             judged_by: Some(self.file.clone()),
-            ..std::mem::take(&mut run.outcome)
+            reason: label.reason.clone().or(old.reason),
+            ..old
         };
+        run.tidy();
         true
     }
 
@@ -149,7 +162,7 @@ impl Outcomes {
                 let ids = map.get(field).map_or(Ok(&[][..]), |ids| ids.as_array().map(Vec::as_slice).ok_or(field));
                 for id in ids.map_err(|field| format!("{field} is not an array"))? {
                     let id = id.as_str().ok_or_else(|| format!("{field} holds something that is not a text"))?;
-                    self.add(id.to_owned(), Label { status, reward_milli: None })?;
+                    self.add(id.to_owned(), "", Label { status, reward_milli: None, reason: None })?;
                 }
             }
             return Ok(());
@@ -163,7 +176,7 @@ impl Outcomes {
                 value => {
                     let label = verdict(value).ok_or_else(|| format!("{id}: neither true, false nor a reward"))?;
                     if let Some(label) = label {
-                        self.add(id.clone(), label)?;
+                        self.add(id.clone(), "", label)?;
                     }
                 }
             }
@@ -185,15 +198,19 @@ impl Outcomes {
         let found = VERDICT_FIELDS.iter().chain(&["reward"]).find_map(|field| Some((*field, row.get(*field)?)));
         let (field, value) = found.ok_or_else(|| format!("{id} has no {} or reward", VERDICT_FIELDS.join(" or ")))?;
         match verdict(value) {
-            Some(Some(label)) => self.add(id, label),
+            Some(Some(label)) => {
+                let reason = REASON_FIELDS.iter().find_map(|field| row.get(*field)?.as_str());
+                let agent = AGENT_FIELDS.iter().find_map(|field| row.get(*field)?.as_str()).unwrap_or_default();
+                self.add(id, agent, Label { reason: reason.map(str::to_owned), ..label })
+            }
             // A null verdict is a row without a label.
             Some(None) => Ok(()),
             None => Err(format!("{id}: {field} is neither true, false nor a number")),
         }
     }
 
-    fn add(&mut self, id: String, label: Label) -> Result<(), String> {
-        match self.labels.insert(id.clone(), label) {
+    fn add(&mut self, id: String, agent: &str, label: Label) -> Result<(), String> {
+        match self.labels.entry(id.clone()).or_default().insert(agent.to_owned(), label.clone()) {
             Some(other) if other != label => Err(format!("{id} has two different labels")),
             _ => Ok(()),
         }
@@ -206,11 +223,11 @@ fn verdict(value: &Value) -> Option<Option<Label>> {
         Value::Null => Some(None),
         Value::Bool(solved) => {
             let status = if *solved { RunStatus::Success } else { RunStatus::Failure };
-            Some(Some(Label { status, reward_milli: None }))
+            Some(Some(Label { status, reward_milli: None, reason: None }))
         }
         Value::Number(reward) => {
             let (status, reward_milli) = from_reward(reward.as_f64()?)?;
-            Some(Some(Label { status, reward_milli: Some(reward_milli) }))
+            Some(Some(Label { status, reward_milli: Some(reward_milli), reason: None }))
         }
         _ => None,
     }
@@ -257,6 +274,21 @@ mod tests {
             assert_eq!(status(table, "c"), None, "{table}");
         }
         assert_eq!(status(r#"{"a":0.5}"#, "a"), Some(RunStatus::Partial));
+    }
+
+    #[test]
+    fn several_rows_of_one_task_are_told_apart_by_agent() {
+        let table = r#"[{"id":"a","model":"m1","resolved":true},{"id":"a","agent":"m2","resolved":false,"reason":"too slow"},
+            {"id":"b","model":"other spelling","resolved":true}]"#;
+        let table = Outcomes::parse(table.as_bytes(), "labels.json").unwrap();
+        let labelled = |key: &str, agent: &str| {
+            let mut run = Run { task_key: key.into(), agent: agent.into(), ..Run::default() };
+            table.label(&mut run).then_some((run.outcome.status, run.outcome.reason))
+        };
+        assert_eq!(labelled("a", "m1"), Some((RunStatus::Success, None)));
+        assert_eq!(labelled("a", "m2"), Some((RunStatus::Failure, Some("too slow".into()))));
+        assert_eq!(labelled("a", "m3"), None);
+        assert_eq!(labelled("b", "m1"), Some((RunStatus::Success, None)));
     }
 
     #[test]

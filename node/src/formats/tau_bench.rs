@@ -317,27 +317,33 @@ fn eat(rest: &mut &str, wanted: char) -> bool {
     }
 }
 
-/// The benchmark's domain: from the tools in use, else the policy's heading, else the file's name.
+/// The benchmark's domain: from the tools of the reference solution, else the policy's heading, else the file's name, else
+/// the tools that were called. What all attempts at a task share comes first, because the task's key is made of it.
 fn domain(messages: &[Message], expected: &[String], file: &str) -> &'static str {
-    const DOMAINS: [(&str, &[&str]); 3] = [
+    const TOOLS: [(&str, &[&str]); 3] = [
         ("airline", &["reservation", "_flight", "airport", "send_certificate"]),
         ("retail", &["order", "product", "find_user_id_by"]),
         ("telecom", &["_line", "_bill", "roaming", "_sim"]),
     ];
+    const WORDS: [(&str, &str); 4] =
+        [("airline", "airline"), ("retail", "retail"), ("telecom", "telecom"), ("shop", "retail")];
+    let by_tools = |names: &[&str]| {
+        let known = |name: &&str| TOOLS.iter().find(|(_, parts)| parts.iter().any(|part| name.contains(part)));
+        names.iter().find_map(known).map(|(domain, _)| *domain)
+    };
+    let by_words = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        WORDS.iter().find(|(word, _)| text.contains(word)).map(|(_, domain)| *domain)
+    };
+    let policy = messages.iter().find(|m| m.role == "system").map(|m| words(m.content.as_ref())).unwrap_or_default();
+    let heading = policy.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let called = messages.iter().filter_map(|m| m.tool_calls.as_deref()).flatten().map(|c| c.function.name.as_str());
-    let wanted = expected.iter().filter_map(|action| action.split(' ').next());
-    let names: Vec<&str> = called.chain(wanted).collect();
-    let by_tools = DOMAINS.iter().find(|(_, words)| names.iter().any(|name| words.iter().any(|w| name.contains(w))));
-    let by_policy = || {
-        let policy = messages.iter().find(|m| m.role == "system").map(|m| words(m.content.as_ref()))?;
-        let heading = policy.lines().find(|line| !line.trim().is_empty())?.to_ascii_lowercase();
-        DOMAINS.iter().find(|(name, _)| heading.contains(name))
-    };
-    let by_file = || {
-        let file = file.to_ascii_lowercase();
-        DOMAINS.iter().find(|(name, _)| file.contains(name))
-    };
-    by_tools.or_else(by_policy).or_else(by_file).map_or("", |(name, _)| name)
+    let wanted: Vec<&str> = expected.iter().filter_map(|action| action.split(' ').next()).collect();
+    by_tools(&wanted)
+        .or_else(|| by_words(heading))
+        .or_else(|| by_words(file))
+        .or_else(|| by_tools(&called.collect::<Vec<_>>()))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

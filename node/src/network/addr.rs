@@ -26,9 +26,7 @@ const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// The text is no address of an accepted shape.
-    #[error(
-        "{text:?} is not an address ({why}); write HOST:PORT or /ip4/192.0.2.1/tcp/4001, optionally with /p2p/ID"
-    )]
+    #[error("{text:?} is not an address ({why}); write HOST:PORT or /ip4/192.0.2.1/tcp/4001, optionally with /p2p/ID")]
     Malformed {
         /// The text as it was given, shortened.
         text: String,
@@ -90,9 +88,7 @@ impl Address {
             return Err(malformed(text, "it is too long"));
         }
         if text.starts_with('/') {
-            let address = text
-                .parse::<Multiaddr>()
-                .map_err(|_| malformed(text, "it is not a multiaddr"))?;
+            let address = text.parse::<Multiaddr>().map_err(|_| malformed(text, "it is not a multiaddr"))?;
             Self::from_multiaddr(&address).map_err(|why| malformed(text, why))
         } else {
             Self::from_host_port(text).map_err(|why| malformed(text, why))
@@ -134,43 +130,29 @@ impl Address {
         };
         let peer = match parts.next() {
             None => None,
-            Some(Protocol::P2p(id)) => {
-                Some(from_peer_id(&id).ok_or("its peer id is not of an ed25519 key")?)
-            }
+            Some(Protocol::P2p(id)) => Some(from_peer_id(&id).ok_or("its peer id is not of an ed25519 key")?),
             Some(_) => return Err("only /p2p/ID may follow the port"),
         };
         if parts.next().is_some() {
             return Err("nothing may follow /p2p/ID");
         }
-        Ok(Self {
-            host,
-            port,
-            carrier,
-            peer,
-        })
+        Ok(Self { host, port, carrier, peer })
     }
 
     fn from_host_port(text: &str) -> Result<Self, &'static str> {
-        let address = |host, port| Self {
-            host,
-            port,
-            carrier: Carrier::Tcp,
-            peer: None,
-        };
+        let address = |host, port| Self { host, port, carrier: Carrier::Tcp, peer: None };
         if let Ok(socket) = text.parse::<SocketAddr>() {
             return Ok(address(Host::Ip(socket.ip()), socket.port()));
         }
         let (name, port) = text.rsplit_once(':').ok_or("the port is missing")?;
-        let port = port
-            .parse()
-            .map_err(|_| "the port is not a number below 65536")?;
+        let port = port.parse().map_err(|_| "the port is not a number below 65536")?;
         if name.contains(':') {
             return Err("an IPv6 address goes in brackets before the port");
         }
         Ok(address(named(name, Family::Any)?, port))
     }
 
-    fn multiaddr_without_peer(&self) -> Multiaddr {
+    pub(super) fn multiaddr_without_peer(&self) -> Multiaddr {
         let host = match &self.host {
             Host::Ip(ip) => Protocol::from(*ip),
             Host::Name { name, family } => match family {
@@ -197,10 +179,7 @@ impl Address {
             Host::Ip(_) => return Ok(vec![self.multiaddr_without_peer()]),
             Host::Name { name, family } => (name, *family),
         };
-        let unresolved = |detail: String| AddressError::Unresolved {
-            name: name.clone(),
-            detail,
-        };
+        let unresolved = |detail: String| AddressError::Unresolved { name: name.clone(), detail };
         let lookup = tokio::net::lookup_host((name.as_str(), self.port));
         let found = tokio::time::timeout(RESOLVE_TIMEOUT, lookup)
             .await
@@ -219,9 +198,7 @@ impl Address {
             }
         }
         if addresses.is_empty() {
-            return Err(unresolved(
-                "it has no address of the wanted family".to_owned(),
-            ));
+            return Err(unresolved("it has no address of the wanted family".to_owned()));
         }
         Ok(addresses)
     }
@@ -231,10 +208,7 @@ impl Address {
 /// already is replaced.
 pub fn with_peer(address: &str, peer: &PeerKey) -> Result<String, AddressError> {
     let parsed = Address::parse(address)?;
-    Ok(parsed
-        .multiaddr_without_peer()
-        .with(Protocol::P2p(to_peer_id(peer)))
-        .to_string())
+    Ok(parsed.multiaddr_without_peer().with(Protocol::P2p(to_peer_id(peer))).to_string())
 }
 
 /// `address` without a `/p2p/ID` at its end.
@@ -272,17 +246,11 @@ fn named(name: &str, family: Family) -> Result<Host, &'static str> {
     if name.is_empty() || name.len() > 253 || !name.bytes().all(plain) {
         return Err("the host is neither an IP address nor a host name");
     }
-    Ok(Host::Name {
-        name: name.to_owned(),
-        family,
-    })
+    Ok(Host::Name { name: name.to_owned(), family })
 }
 
 fn malformed(text: &str, why: &'static str) -> AddressError {
-    AddressError::Malformed {
-        text: text.chars().take(120).collect(),
-        why,
-    }
+    AddressError::Malformed { text: text.chars().take(120).collect(), why }
 }
 
 #[cfg(test)]
@@ -297,15 +265,9 @@ mod tests {
 
     #[test]
     fn plain_host_and_port_become_multiaddrs() {
-        assert_eq!(
-            text_of("127.0.0.1:4001"),
-            Ok("/ip4/127.0.0.1/tcp/4001".into())
-        );
+        assert_eq!(text_of("127.0.0.1:4001"), Ok("/ip4/127.0.0.1/tcp/4001".into()));
         assert_eq!(text_of("[::1]:4001"), Ok("/ip6/::1/tcp/4001".into()));
-        assert_eq!(
-            text_of(" node-b.example:4001 "),
-            Ok("/dns/node-b.example/tcp/4001".into())
-        );
+        assert_eq!(text_of(" node-b.example:4001 "), Ok("/dns/node-b.example/tcp/4001".into()));
     }
 
     #[test]
@@ -325,15 +287,9 @@ mod tests {
     fn the_peer_suffix_is_parsed_added_and_replaced() {
         let (one, two) = ([1u8; 32], [2u8; 32]);
         let with_one = with_peer("127.0.0.1:9", &one).expect("it parses");
-        assert_eq!(
-            Address::parse(&with_one).expect("it parses").peer(),
-            Some(one)
-        );
+        assert_eq!(Address::parse(&with_one).expect("it parses").peer(), Some(one));
         let with_two = with_peer(&with_one, &two).expect("it parses");
-        assert_eq!(
-            Address::parse(&with_two).expect("it parses").peer(),
-            Some(two)
-        );
+        assert_eq!(Address::parse(&with_two).expect("it parses").peer(), Some(two));
         assert_eq!(with_two.matches("/p2p/").count(), 1);
         let bare = without_peer(&with_two.parse().expect("it parses"));
         assert_eq!(bare.to_string(), "/ip4/127.0.0.1/tcp/9");
@@ -357,10 +313,7 @@ mod tests {
             "/unix/x",
             "/ip4/127.0.0.1/tcp/1/p2p/QmYyQSo1c1Ym7orWxLYvCrM2EmxFTANf8wXmmE7DWjhx5N",
         ] {
-            assert!(
-                matches!(Address::parse(text), Err(AddressError::Malformed { .. })),
-                "{text}"
-            );
+            assert!(matches!(Address::parse(text), Err(AddressError::Malformed { .. })), "{text}");
         }
         assert!(Address::parse(&"a".repeat(MAX_ADDRESS_TEXT + 1)).is_err());
     }
@@ -373,37 +326,21 @@ mod tests {
             "/ip4/127.0.0.1/tcp/1".parse().expect("a multiaddr"),
         ];
         for port in 2..100u16 {
-            list.push(
-                format!("/ip4/127.0.0.1/tcp/{port}")
-                    .parse()
-                    .expect("a multiaddr"),
-            );
+            list.push(format!("/ip4/127.0.0.1/tcp/{port}").parse().expect("a multiaddr"));
         }
         let texts = dialable(list.iter());
         assert_eq!(texts.len(), MAX_ADDRESSES);
-        assert_eq!(
-            texts.first().map(String::as_str),
-            Some("/ip4/127.0.0.1/tcp/1")
-        );
-        assert_eq!(
-            texts.get(1).map(String::as_str),
-            Some("/ip4/127.0.0.1/tcp/2")
-        );
+        assert_eq!(texts.first().map(String::as_str), Some("/ip4/127.0.0.1/tcp/1"));
+        assert_eq!(texts.get(1).map(String::as_str), Some("/ip4/127.0.0.1/tcp/2"));
     }
 
     #[tokio::test]
     async fn a_name_resolves_to_the_wanted_family() {
         let v4 = Address::parse("/dns4/localhost/tcp/7").expect("it parses");
         let found = v4.resolve().await.expect("localhost resolves");
-        assert_eq!(
-            found.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            ["/ip4/127.0.0.1/tcp/7"]
-        );
+        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ["/ip4/127.0.0.1/tcp/7"]);
         let none = Address::parse("name.invalid:7").expect("it parses");
-        assert!(matches!(
-            none.resolve().await,
-            Err(AddressError::Unresolved { .. })
-        ));
+        assert!(matches!(none.resolve().await, Err(AddressError::Unresolved { .. })));
     }
 
     proptest! {

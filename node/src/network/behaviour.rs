@@ -14,9 +14,9 @@ use libp2p::{
     Multiaddr, PeerId, Stream, StreamProtocol,
     core::{Endpoint, transport::PortUse, upgrade::ReadyUpgrade},
     swarm::{
-        CloseConnection, ConnectionClosed, ConnectionDenied, ConnectionHandler,
-        ConnectionHandlerEvent, ConnectionId, FromSwarm, ListenFailure, NetworkBehaviour,
-        NotifyHandler, SubstreamProtocol, THandler, THandlerInEvent, THandlerOutEvent, ToSwarm,
+        CloseConnection, ConnectionClosed, ConnectionDenied, ConnectionHandler, ConnectionHandlerEvent, ConnectionId,
+        FromSwarm, ListenFailure, NetworkBehaviour, NotifyHandler, SubstreamProtocol, THandler, THandlerInEvent,
+        THandlerOutEvent, ToSwarm,
         behaviour::ConnectionEstablished,
         handler::{ConnectionEvent, FullyNegotiatedInbound, FullyNegotiatedOutbound},
     },
@@ -106,19 +106,11 @@ impl Carrier {
 
     /// Closes all connections of `peer`.
     pub(super) fn close_peer(&mut self, peer: PeerId) {
-        self.actions.push_back(ToSwarm::CloseConnection {
-            peer_id: peer,
-            connection: CloseConnection::All,
-        });
+        self.actions.push_back(ToSwarm::CloseConnection { peer_id: peer, connection: CloseConnection::All });
     }
 
     /// Asks for an outbound stream on one connection. If that comes to nothing, `reply` is dropped.
-    pub(super) fn open(
-        &mut self,
-        peer: PeerId,
-        connection: ConnectionId,
-        reply: oneshot::Sender<Stream>,
-    ) {
+    pub(super) fn open(&mut self, peer: PeerId, connection: ConnectionId, reply: oneshot::Sender<Stream>) {
         self.actions.push_back(ToSwarm::NotifyHandler {
             peer_id: peer,
             handler: NotifyHandler::One(connection),
@@ -184,8 +176,7 @@ impl NetworkBehaviour for Carrier {
         _: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
         self.pending_inbound.remove(&connection);
-        self.admit(&peer, self.max_inbound_peers)
-            .map_err(ConnectionDenied::new)?;
+        self.admit(&peer, self.max_inbound_peers).map_err(ConnectionDenied::new)?;
         Ok(StreamHandler::default())
     }
 
@@ -197,8 +188,7 @@ impl NetworkBehaviour for Carrier {
         _: Endpoint,
     ) -> Result<Vec<Multiaddr>, ConnectionDenied> {
         if let Some(peer) = peer {
-            self.admit(&peer, self.max_peers)
-                .map_err(ConnectionDenied::new)?;
+            self.admit(&peer, self.max_peers).map_err(ConnectionDenied::new)?;
         }
         Ok(Vec::new())
     }
@@ -211,9 +201,7 @@ impl NetworkBehaviour for Carrier {
         _: Endpoint,
         _: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        let key = self
-            .admit(&peer, self.max_peers)
-            .map_err(ConnectionDenied::new)?;
+        let key = self.admit(&peer, self.max_peers).map_err(ConnectionDenied::new)?;
         // Happens when an address is dialled without knowing who is there. When both sides dial at the same moment
         // they cannot both end up here: a session is up only after the other side took a stream on a connection
         // that it keeps.
@@ -244,18 +232,8 @@ impl NetworkBehaviour for Carrier {
         }
     }
 
-    fn on_connection_handler_event(
-        &mut self,
-        peer: PeerId,
-        connection: ConnectionId,
-        stream: THandlerOutEvent<Self>,
-    ) {
-        self.actions
-            .push_back(ToSwarm::GenerateEvent(InboundStream {
-                peer,
-                connection,
-                stream,
-            }));
+    fn on_connection_handler_event(&mut self, peer: PeerId, connection: ConnectionId, stream: THandlerOutEvent<Self>) {
+        self.actions.push_back(ToSwarm::GenerateEvent(InboundStream { peer, connection, stream }));
     }
 
     fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
@@ -297,9 +275,7 @@ impl ConnectionHandler for StreamHandler {
     fn poll(
         &mut self,
         _: &mut Context<'_>,
-    ) -> Poll<
-        ConnectionHandlerEvent<Self::OutboundProtocol, Self::OutboundOpenInfo, Self::ToBehaviour>,
-    > {
+    ) -> Poll<ConnectionHandlerEvent<Self::OutboundProtocol, Self::OutboundOpenInfo, Self::ToBehaviour>> {
         if let Some(stream) = self.arrived.pop_front() {
             return Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(stream));
         }
@@ -326,22 +302,17 @@ impl ConnectionHandler for StreamHandler {
         >,
     ) {
         match event {
-            ConnectionEvent::FullyNegotiatedInbound(FullyNegotiatedInbound {
-                protocol: stream,
-                ..
-            }) => {
-                if self.arrived.len() < MAX_WAITING_STREAMS {
-                    self.arrived.push_back(stream);
-                }
+            ConnectionEvent::FullyNegotiatedInbound(FullyNegotiatedInbound { protocol: stream, .. })
+                if self.arrived.len() < MAX_WAITING_STREAMS =>
+            {
+                self.arrived.push_back(stream)
             }
-            ConnectionEvent::FullyNegotiatedOutbound(FullyNegotiatedOutbound {
-                protocol: stream,
-                info: reply,
-            }) => {
+            ConnectionEvent::FullyNegotiatedOutbound(FullyNegotiatedOutbound { protocol: stream, info: reply }) => {
                 // The asker may have given up; then the stream is dropped, which tells the peer.
                 let _ = reply.send(stream);
             }
-            // A failed outbound upgrade drops its `reply`, and so tells the asker.
+            // An inbound stream beyond the bound is dropped, and the peer tries again. A failed outbound upgrade drops
+            // its `reply`, and so tells the asker.
             _ => {}
         }
     }

@@ -10,6 +10,9 @@ pub struct NetworkConfig {
     /// Addresses to listen on, as [`Address`](super::Address) accepts them; port 0 takes a free port. Empty: only
     /// dial.
     pub listen: Vec<String>,
+    /// Addresses that others are told instead of those listened on, for a node behind a forwarded port or a relay.
+    /// Empty: the ones listened on.
+    pub announce: Vec<String>,
     /// Whether to announce this node, and look for others, on the local network by multicast DNS.
     pub mdns: bool,
     /// Whether QUIC addresses may be listened on and dialled. TCP always may.
@@ -29,6 +32,7 @@ impl NetworkConfig {
         Self {
             keypair_secret,
             listen: Vec::new(),
+            announce: Vec::new(),
             mdns: false,
             quic: false,
             // With these a cut link is noticed within about 20 s: soon enough that a cut of a minute is seen as one,
@@ -45,6 +49,7 @@ impl fmt::Debug for NetworkConfig {
         f.debug_struct("NetworkConfig")
             .field("keypair_secret", &"(not shown)")
             .field("listen", &self.listen)
+            .field("announce", &self.announce)
             .field("mdns", &self.mdns)
             .field("quic", &self.quic)
             .field("ping_interval", &self.ping_interval)
@@ -79,7 +84,8 @@ pub struct NetworkLimits {
 impl Default for NetworkLimits {
     fn default() -> Self {
         Self {
-            // A burst of a thousand small frames is normal after a reconnect; eight full frames fit besides.
+            // A burst of a thousand small frames is normal after a reconnect. Of the longest, 128 fit: far more than the
+            // answers that one peer may have under way.
             outbound_frames: 2048,
             outbound_bytes: 8 * 1024 * 1024,
             event_queue: 64,

@@ -37,10 +37,7 @@ pub(super) struct Heard {
 
 impl Heard {
     pub(super) fn now() -> Self {
-        Self {
-            since: Instant::now(),
-            last_ms: Arc::default(),
-        }
+        Self { since: Instant::now(), last_ms: Arc::default() }
     }
 
     pub(super) fn stamp(&self) {
@@ -62,11 +59,7 @@ pub(super) struct Listened<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Listened<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<std::io::Result<usize>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<std::io::Result<usize>> {
         let got = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if matches!(got, Poll::Ready(Ok(n)) if n > 0) {
             self.heard.stamp();

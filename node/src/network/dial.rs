@@ -28,10 +28,7 @@ pub(super) struct Attempt {
 }
 
 /// The parsed addresses of a target, and the peer that all of them agree on.
-pub(super) fn parse(
-    target: &DialTarget,
-    quic: bool,
-) -> Result<(Vec<Address>, Option<PeerKey>), DialError> {
+pub(super) fn parse(target: &DialTarget, quic: bool) -> Result<(Vec<Address>, Option<PeerKey>), DialError> {
     let mut expected = target.peer;
     let mut addresses = Vec::new();
     let mut refused = None;
@@ -83,13 +80,7 @@ impl Attempt {
                 Err(failure) => error = Some(failure.into()),
             }
         }
-        Self {
-            target,
-            permit,
-            expected,
-            remaining,
-            error,
-        }
+        Self { target, permit, expected, remaining, error }
     }
 
     /// The peer that must answer, if that is known.
@@ -116,10 +107,7 @@ impl Attempt {
                 .addresses(self.remaining.clone())
                 .allocate_new_port()
                 .build(),
-            None => DialOpts::unknown_peer_id()
-                .address(self.remaining.remove(0))
-                .allocate_new_port()
-                .build(),
+            None => DialOpts::unknown_peer_id().address(self.remaining.remove(0)).allocate_new_port().build(),
         })
     }
 
@@ -135,9 +123,7 @@ impl Attempt {
                         self.remaining.clear();
                     }
                 }
-                DialError::WrongPeer {
-                    found: from_peer_id(&obtained),
-                }
+                DialError::WrongPeer { found: from_peer_id(&obtained) }
             }
             SwarmDialError::Transport(failures) => {
                 if self.expected.is_some() {
@@ -195,11 +181,7 @@ fn describe(failures: &[(Multiaddr, TransportError<std::io::Error>)]) -> String 
         if !text.is_empty() {
             text.push_str("; ");
         }
-        text.push_str(&format!(
-            "{}: {}",
-            without_peer(address),
-            transport_error_text(error)
-        ));
+        text.push_str(&format!("{}: {}", without_peer(address), transport_error_text(error)));
     }
     text
 }

@@ -113,9 +113,7 @@ impl From<FrameError> for DisconnectReason {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The seed is no ed25519 secret key.
-    #[error(
-        "the secret of this node is not an ed25519 seed; restore it from the backup or make a new identity"
-    )]
+    #[error("the secret of this node is not an ed25519 seed; restore it from the backup or make a new identity")]
     Key,
     /// The transport could not be set up.
     #[error("cannot set up the transport: {0}")]
@@ -175,9 +173,7 @@ pub enum DialError {
     Unreachable(String),
     /// A connection came about, but no session on it: the peer closed it (it is full, or blocks this node) or does
     /// not speak the protocol.
-    #[error(
-        "connected, but no session came about; the peer may be full, block this node, or speak another version"
-    )]
+    #[error("connected, but no session came about; the peer may be full, block this node, or speak another version")]
     NoSession,
     /// The network has been shut down.
     #[error("the network has been shut down")]

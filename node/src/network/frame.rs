@@ -7,18 +7,19 @@
 //! ```
 //!
 //! The length is judged before anything is allocated, and the buffer grows with what really arrives, so a peer
-//! that announces a megabyte and sends nothing costs nothing.
+//! that announces the longest frame and sends nothing costs next to nothing.
 
 use std::io;
 
+use folklore_protocol::message::MAX_MESSAGE_BYTES;
 use futures::{AsyncRead, AsyncReadExt};
 
 /// Bytes of the length in front of a frame.
 pub const FRAME_HEADER_BYTES: usize = 4;
 
-/// The longest payload that is sent or accepted, in bytes. One mebibyte carries more than a thousand lessons, and
-/// keeps the worst case of the inbound queue (events times this) at a size that a small host can bear.
-pub const MAX_FRAME_BYTES: usize = 1024 * 1024;
+/// The longest payload that is sent or accepted, in bytes: a frame carries one message, so a longer one could only be
+/// read to be refused. It also bounds the inbound queue (events times this).
+pub const MAX_FRAME_BYTES: usize = MAX_MESSAGE_BYTES;
 
 /// What is reserved for a payload before its bytes arrive. Most frames are shorter than this.
 const FIRST_RESERVE_BYTES: usize = 4 * 1024;
@@ -28,9 +29,7 @@ const FIRST_RESERVE_BYTES: usize = 4 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The announced length is over [`MAX_FRAME_BYTES`].
-    #[error(
-        "the peer announced a frame of {0} bytes, the limit is {MAX_FRAME_BYTES}; it is broken or hostile"
-    )]
+    #[error("the peer announced a frame of {0} bytes, the limit is {MAX_FRAME_BYTES}; it is broken or hostile")]
     TooLarge(u32),
     /// The announced length is zero; no sender of ours writes such a frame.
     #[error("the peer announced an empty frame; it is broken or hostile")]
@@ -70,10 +69,7 @@ where
     }
 
     let mut payload = Vec::with_capacity(len.min(FIRST_RESERVE_BYTES));
-    let got = stream
-        .take(u64::from(announced))
-        .read_to_end(&mut payload)
-        .await?;
+    let got = stream.take(u64::from(announced)).read_to_end(&mut payload).await?;
     if got < len {
         return Err(FrameError::Io(io::Error::new(
             io::ErrorKind::UnexpectedEof,
@@ -118,16 +114,14 @@ mod tests {
         assert_eq!(header(0), None);
         assert_eq!(header(MAX_FRAME_BYTES + 1), None);
         assert_eq!(header(1), Some([1, 0, 0, 0]));
-        assert_eq!(header(MAX_FRAME_BYTES), Some([0, 0, 16, 0]));
+        assert_eq!(header(MAX_FRAME_BYTES), Some([0, 0, 1, 0]));
     }
 
     #[test]
     fn an_announced_length_over_the_limit_is_refused_unread() {
-        let (frames, error) = read_all(&[1, 0, 16, 0, 9, 9]);
+        let (frames, error) = read_all(&[1, 0, 1, 0, 9, 9]);
         assert!(frames.is_empty());
-        assert!(
-            matches!(error, Some(FrameError::TooLarge(n)) if n as usize == MAX_FRAME_BYTES + 1)
-        );
+        assert!(matches!(error, Some(FrameError::TooLarge(n)) if n as usize == MAX_FRAME_BYTES + 1));
         let (_, error) = read_all(&[255, 255, 255, 255]);
         assert!(matches!(error, Some(FrameError::TooLarge(u32::MAX))));
     }
@@ -138,8 +132,8 @@ mod tests {
     }
 
     #[test]
-    fn a_long_promise_without_bytes_reserves_little() {
-        let mut stream = Cursor::new(&[0u8, 0, 16, 0, 7][..]);
+    fn a_promise_that_is_not_kept_is_a_broken_stream() {
+        let mut stream = Cursor::new(&[0u8, 0, 1, 0, 7][..]);
         let error = futures::executor::block_on(read(&mut stream)).expect_err("the stream is cut");
         assert!(matches!(error, FrameError::Io(e) if e.kind() == io::ErrorKind::UnexpectedEof));
     }

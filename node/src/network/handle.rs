@@ -10,7 +10,7 @@ use super::{
     dial,
     event::{DialError, DialTarget, NetworkEvent, SendError, StartError},
     identity::{PeerKey, peer_of_secret},
-    link::Registry,
+    link::{Queued, Registry},
     swarm::{Command, Driver},
     traffic::Counters,
 };
@@ -39,16 +39,12 @@ impl Network {
             }
             listen.push((text.clone(), address));
         }
+        let announce = config.announce.iter().map(|text| Address::parse(text).map(|address| address.to_text()));
+        let announce = announce.collect::<Result<Vec<String>, AddressError>>()?;
         let (event_sender, events) = mpsc::channel(config.limits.event_queue.max(1));
         let (commands, command_receiver) = mpsc::unbounded_channel();
         let registry = Arc::new(Registry::default());
-        let driver = Driver::new(
-            &config,
-            listen,
-            event_sender,
-            command_receiver,
-            registry.clone(),
-        )?;
+        let driver = Driver::new(&config, listen, event_sender, command_receiver, registry.clone())?;
         let (stopped_sender, stopped) = watch::channel(());
         tokio::spawn(async move {
             driver.run().await;
@@ -62,6 +58,7 @@ impl Network {
             registry,
             dials: Arc::new(Semaphore::new(config.limits.pending_dials)),
             stopped,
+            announce: announce.into(),
         };
         Ok(Self { handle, events })
     }
@@ -76,6 +73,7 @@ pub struct NetworkHandle {
     registry: Arc<Registry>,
     dials: Arc<Semaphore>,
     stopped: watch::Receiver<()>,
+    announce: Arc<[String]>,
 }
 
 impl NetworkHandle {
@@ -89,37 +87,35 @@ impl NetworkHandle {
         self.registry.listening()
     }
 
+    /// Where others are told to reach this node: the addresses given for that, else those listened on now.
+    pub fn announced(&self) -> Vec<String> {
+        if self.announce.is_empty() { self.listening() } else { self.announce.to_vec() }
+    }
+
     /// The peers with a session, in the order of their keys.
     pub fn connected(&self) -> Vec<PeerKey> {
         self.registry.connected()
     }
 
     /// Dials a peer, or an address whose peer is not known. An error means that nothing was begun; otherwise
-    /// either `Connected` or `DialFailed` follows as an event.
+    /// either `Connected` or `DialFailed` follows as an event. When the peer's own dial came first, both do:
+    /// `Connected`, and `DialFailed` with [`DialError::AlreadyConnected`], which is no fault.
     pub fn dial(&self, target: DialTarget) -> Result<(), DialError> {
         let (addresses, expected) = dial::parse(&target, self.quic)?;
-        let permit = self
-            .dials
-            .clone()
-            .try_acquire_owned()
-            .map_err(|_| DialError::TooManyDials)?;
-        self.commands
-            .send(Command::Dial {
-                target,
-                addresses,
-                expected,
-                permit,
-            })
-            .map_err(|_| DialError::Stopped)
+        let permit = self.dials.clone().try_acquire_owned().map_err(|_| DialError::TooManyDials)?;
+        self.commands.send(Command::Dial { target, addresses, expected, permit }).map_err(|_| DialError::Stopped)
     }
 
     /// Queues one frame of 1 to [`MAX_FRAME_BYTES`](super::MAX_FRAME_BYTES) bytes for a connected peer. That it
     /// was queued does not mean that it will arrive: the session may end first.
     pub fn send(&self, peer: PeerKey, frame: Vec<u8>) -> Result<(), SendError> {
-        self.registry
-            .link(&peer)
-            .ok_or(SendError::NotConnected)?
-            .push(frame)
+        self.registry.link(&peer).ok_or(SendError::NotConnected)?.push(frame)
+    }
+
+    /// How much waits to be written to a connected peer; `None` where no session is up. For those who would rather
+    /// look before they build a frame than have it refused.
+    pub fn queued(&self, peer: &PeerKey) -> Option<Queued> {
+        self.registry.link(peer).map(|link| link.queued())
     }
 
     /// Closes all connections of a peer; `Disconnected` follows if a session was up.
@@ -139,7 +135,8 @@ impl NetworkHandle {
         self.registry.counters()
     }
 
-    /// Stops the network and waits, about a second at most, until its tasks have ended. Frames still queued are
+    /// Stops the network and waits, two seconds at most, until its tasks have ended. `Disconnected` comes for each peer
+    /// if the events are still read, then they end. Frames still queued are
     /// dropped. Other clones of the handle stay harmless: their verbs fail or do nothing.
     pub async fn shutdown(mut self) {
         let _ = self.commands.send(Command::Shutdown);

@@ -16,17 +16,13 @@ const ED25519_PREFIX: [u8; 6] = [0x00, 0x24, 0x08, 0x01, 0x12, 0x20];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeerIdError {
     /// Not a libp2p peer id at all.
-    #[error(
-        "{text:?} is not a peer id; one looks like 12D3KooW… and is printed by `folklore status`"
-    )]
+    #[error("{text:?} is not a peer id; one looks like 12D3KooW… and is printed by `folklore status`")]
     Malformed {
         /// The text as it was given.
         text: String,
     },
     /// A valid peer id, but not of an ed25519 key.
-    #[error(
-        "{text:?} is a peer id of another key type; only ed25519 peers (12D3KooW…) can take part"
-    )]
+    #[error("{text:?} is a peer id of another key type; only ed25519 peers (12D3KooW…) can take part")]
     NotEd25519 {
         /// The text as it was given.
         text: String,
@@ -40,12 +36,8 @@ pub fn peer_id_text(key: &PeerKey) -> String {
 
 /// The key behind a peer id in text.
 pub fn parse_peer_id(text: &str) -> Result<PeerKey, PeerIdError> {
-    let id: PeerId = text.trim().parse().map_err(|_| PeerIdError::Malformed {
-        text: text.to_owned(),
-    })?;
-    from_peer_id(&id).ok_or_else(|| PeerIdError::NotEd25519 {
-        text: text.to_owned(),
-    })
+    let id: PeerId = text.trim().parse().map_err(|_| PeerIdError::Malformed { text: text.to_owned() })?;
+    from_peer_id(&id).ok_or_else(|| PeerIdError::NotEd25519 { text: text.to_owned() })
 }
 
 /// The public key, and so the peer, that belongs to an ed25519 secret seed.
@@ -95,18 +87,9 @@ mod tests {
     fn other_key_types_and_nonsense_are_refused() {
         // The id of an RSA key, from the libp2p specification's test vectors: a SHA-256 multihash.
         let rsa = "QmYyQSo1c1Ym7orWxLYvCrM2EmxFTANf8wXmmE7DWjhx5N";
-        assert!(matches!(
-            parse_peer_id(rsa),
-            Err(PeerIdError::NotEd25519 { .. })
-        ));
-        assert!(matches!(
-            parse_peer_id("hello"),
-            Err(PeerIdError::Malformed { .. })
-        ));
-        assert!(matches!(
-            parse_peer_id(""),
-            Err(PeerIdError::Malformed { .. })
-        ));
+        assert!(matches!(parse_peer_id(rsa), Err(PeerIdError::NotEd25519 { .. })));
+        assert!(matches!(parse_peer_id("hello"), Err(PeerIdError::Malformed { .. })));
+        assert!(matches!(parse_peer_id(""), Err(PeerIdError::Malformed { .. })));
     }
 
     proptest! {

@@ -18,6 +18,15 @@ use super::{
 /// identities cost a stranger nothing.
 const MAX_REMEMBERED_TRAFFIC: usize = 1024;
 
+/// What waits to be written to one peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queued {
+    /// Frames not yet taken by the writer.
+    pub frames: usize,
+    /// Bytes of those, and of the batch being written.
+    pub bytes: usize,
+}
+
 /// The frames on their way to one peer during one session. Dropped with the session, so that no frame of an old
 /// session leaks into the next.
 pub(super) struct Link {
@@ -36,12 +45,7 @@ struct Queue {
 
 impl Link {
     pub(super) fn new(max_frames: usize, max_bytes: usize) -> Self {
-        Self {
-            state: Mutex::default(),
-            filled: Notify::new(),
-            max_frames,
-            max_bytes,
-        }
+        Self { state: Mutex::default(), filled: Notify::new(), max_frames, max_bytes }
     }
 
     /// Queues a frame, or says that there is no room. Never waits.
@@ -63,6 +67,11 @@ impl Link {
         }
         self.filled.notify_one();
         Ok(())
+    }
+
+    pub(super) fn queued(&self) -> Queued {
+        let queue = lock(&self.state);
+        Queued { frames: queue.frames.len(), bytes: queue.bytes }
     }
 
     /// Waits for frames and takes them, oldest first: at least one, and more as long as `batch_bytes` is not passed.
@@ -142,14 +151,9 @@ impl Registry {
     }
 
     pub(super) fn counters(&self) -> Counters {
-        let peers: BTreeMap<_, _> = lock(&self.traffic)
-            .iter()
-            .map(|(peer, traffic)| (*peer, traffic.snapshot()))
-            .collect();
-        Counters {
-            total: self.total.snapshot(),
-            peers,
-        }
+        let peers: BTreeMap<_, _> =
+            lock(&self.traffic).iter().map(|(peer, traffic)| (*peer, traffic.snapshot())).collect();
+        Counters { total: self.total.snapshot(), peers }
     }
 
     pub(super) fn listening(&self) -> Vec<String> {
@@ -191,7 +195,9 @@ mod tests {
         let batch = link.take(10).now_or_never().expect("a frame waits");
         assert_eq!(batch.len(), 1);
         assert_eq!(link.push(vec![1]), Err(SendError::Full));
+        assert_eq!(link.queued(), Queued { frames: 0, bytes: 100 });
         link.written(100);
+        assert_eq!(link.queued(), Queued { frames: 0, bytes: 0 });
         assert_eq!(link.push(vec![1]), Ok(()));
     }
 
@@ -212,10 +218,7 @@ mod tests {
     fn frames_of_a_wrong_size_are_refused() {
         let link = Link::new(10, usize::MAX);
         assert_eq!(link.push(Vec::new()), Err(SendError::Empty));
-        assert_eq!(
-            link.push(vec![0; MAX_FRAME_BYTES + 1]),
-            Err(SendError::TooLarge(MAX_FRAME_BYTES + 1))
-        );
+        assert_eq!(link.push(vec![0; MAX_FRAME_BYTES + 1]), Err(SendError::TooLarge(MAX_FRAME_BYTES + 1)));
         assert_eq!(link.push(vec![0; MAX_FRAME_BYTES]), Ok(()));
     }
 

@@ -14,7 +14,8 @@
 //!   after [`NetworkConfig::ping_interval`] + [`NetworkConfig::ping_timeout`].
 //!
 //! # Parts
-//! `swarm` drives libp2p in one task that never waits; `behaviour` admits connections and opens streams; `session`
+//! `swarm` drives libp2p in one task that never waits; `transport` puts it together and `stall` guards its sockets;
+//! `behaviour` admits connections and opens streams; `session`
 //! is one task a peer that makes a session of its connections and carries frames; `link` is the queue towards a
 //! peer; `dial` and `addr` get from text to connections.
 
@@ -34,6 +35,7 @@ mod swarm;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod transport;
 
 pub use addr::{Address, AddressError, MAX_ADDRESS_TEXT, MAX_ADDRESSES, with_peer};
 pub use behaviour::PROTOCOL;
@@ -42,4 +44,5 @@ pub use event::{DialError, DialTarget, DisconnectReason, NetworkEvent, SendError
 pub use frame::{FRAME_HEADER_BYTES, MAX_FRAME_BYTES};
 pub use handle::{Network, NetworkHandle};
 pub use identity::{PeerIdError, PeerKey, parse_peer_id, peer_id_text, peer_of_secret};
+pub use link::Queued;
 pub use traffic::{Counters, TrafficCount};

@@ -62,16 +62,9 @@ const READ_BUFFER_BYTES: usize = 64 * 1024;
 /// What a peer's task asks of, or tells, the swarm task. Each task has at most a few under way.
 pub(super) enum Request {
     /// Open a stream on a connection; `reply` is dropped where that fails.
-    Open {
-        peer: PeerKey,
-        connection: ConnectionId,
-        reply: oneshot::Sender<Stream>,
-    },
+    Open { peer: PeerKey, connection: ConnectionId, reply: oneshot::Sender<Stream> },
     /// Close a connection.
-    Close {
-        peer: PeerKey,
-        connection: ConnectionId,
-    },
+    Close { peer: PeerKey, connection: ConnectionId },
     /// A session began to work both ways, or ended.
     Session { peer: PeerKey, up: bool },
 }
@@ -106,10 +99,7 @@ struct Ending {
 
 impl From<DisconnectReason> for Ending {
     fn from(reason: DisconnectReason) -> Self {
-        Self {
-            reason,
-            successor: None,
-        }
+        Self { reason, successor: None }
     }
 }
 
@@ -122,39 +112,28 @@ impl PeerTask {
         while let Some((connection, outbound)) = self.open(&mut retired, &mut inbound).await {
             let link = Arc::new(Link::new(self.outbound_frames, self.outbound_bytes));
             self.registry.insert(self.peer, link.clone());
-            self.tell(Request::Session {
-                peer: self.peer,
-                up: true,
-            });
+            self.tell(Request::Session { peer: self.peer, up: true });
             let connected = NetworkEvent::Connected {
                 peer: self.peer,
                 address: connection.address.clone(),
                 dialer: connection.dialer,
             };
             let ending = if self.events.send(connected).await.is_ok() {
-                self.carry(&link, &connection, outbound, inbound.take())
-                    .await
+                self.carry(&link, &connection, outbound, inbound.take()).await
             } else {
                 DisconnectReason::Stopping.into()
             };
             self.registry.remove(&self.peer);
-            self.tell(Request::Session {
-                peer: self.peer,
-                up: false,
-            });
+            self.tell(Request::Session { peer: self.peer, up: false });
 
             let keep = ending.successor.as_ref().map(|(id, _)| *id);
-            let listed: Vec<ConnectionId> =
-                self.connections.borrow().iter().map(|c| c.id).collect();
+            let listed: Vec<ConnectionId> = self.connections.borrow().iter().map(|c| c.id).collect();
             retired.retain(|id| listed.contains(id));
             for id in listed.into_iter().filter(|id| Some(*id) != keep) {
                 self.retire(id, &mut retired);
             }
             debug!(peer = peer_id_text(&self.peer), reason = %ending.reason, "session ended");
-            let disconnected = NetworkEvent::Disconnected {
-                peer: self.peer,
-                reason: ending.reason,
-            };
+            let disconnected = NetworkEvent::Disconnected { peer: self.peer, reason: ending.reason };
             if self.events.send(disconnected).await.is_err() {
                 return;
             }
@@ -177,11 +156,7 @@ impl PeerTask {
                 if listed.is_empty() {
                     return None;
                 }
-                listed
-                    .iter()
-                    .rev()
-                    .find(|c| !retired.contains(&c.id))
-                    .cloned()
+                listed.iter().rev().find(|c| !retired.contains(&c.id)).cloned()
             };
             let Some(connection) = newest else {
                 tokio::select! {
@@ -204,10 +179,7 @@ impl PeerTask {
                         return Some((connection, stream));
                     }
                     Err(error) => {
-                        debug!(
-                            peer = peer_id_text(&self.peer),
-                            attempt, error, "no stream yet"
-                        );
+                        debug!(peer = peer_id_text(&self.peer), attempt, error, "no stream yet");
                     }
                 }
                 if self.listed(connection.id).is_none() {
@@ -230,18 +202,11 @@ impl PeerTask {
         inbound: &mut Option<Accepted>,
     ) -> Result<Stream, &'static str> {
         let (reply, opened) = oneshot::channel();
-        self.tell(Request::Open {
-            peer: self.peer,
-            connection: connection.id,
-            reply,
-        });
+        self.tell(Request::Open { peer: self.peer, connection: connection.id, reply });
         let opening = timeout(OPEN_TIMEOUT, async {
             let mut stream = opened.await.map_err(|_| "it could not be negotiated")?;
             let mut answer = [0u8; 1];
-            stream
-                .read_exact(&mut answer)
-                .await
-                .map_err(|_| "the peer dropped it")?;
+            stream.read_exact(&mut answer).await.map_err(|_| "the peer dropped it")?;
             if answer != [ACCEPTED] {
                 return Err("the peer answered out of turn");
             }
@@ -261,11 +226,7 @@ impl PeerTask {
     }
 
     /// Acknowledges an inbound stream, unless its connection is gone.
-    async fn accept(
-        &self,
-        (id, mut stream): Arrival,
-        retired: &HashSet<ConnectionId>,
-    ) -> Option<Accepted> {
+    async fn accept(&self, (id, mut stream): Arrival, retired: &HashSet<ConnectionId>) -> Option<Accepted> {
         if retired.contains(&id) {
             return None;
         }
@@ -290,8 +251,7 @@ impl PeerTask {
             }
             None => Box::pin(pending()),
         };
-        let mut writer =
-            std::pin::pin!(write_frames(outbound, link, &traffic, &self.registry.total));
+        let mut writer = std::pin::pin!(write_frames(outbound, link, &traffic, &self.registry.total));
         loop {
             tokio::select! {
                 error = &mut writer => {
@@ -346,8 +306,7 @@ impl PeerTask {
             if !acknowledged && let Err(error) = acknowledge(&mut stream).await {
                 return DisconnectReason::StreamEnded(error.to_string());
             }
-            let mut stream =
-                BufReader::with_capacity(READ_BUFFER_BYTES, Listened { stream, heard });
+            let mut stream = BufReader::with_capacity(READ_BUFFER_BYTES, Listened { stream, heard });
             loop {
                 let bytes = match frame::read(&mut stream).await {
                     Ok(Some(bytes)) => bytes,
@@ -364,11 +323,7 @@ impl PeerTask {
                 };
                 traffic.received(bytes.len());
                 registry.total.received(bytes.len());
-                if events
-                    .send(NetworkEvent::Frame { peer, bytes })
-                    .await
-                    .is_err()
-                {
+                if events.send(NetworkEvent::Frame { peer, bytes }).await.is_err() {
                     return DisconnectReason::Stopping;
                 }
             }
@@ -376,19 +331,12 @@ impl PeerTask {
     }
 
     fn listed(&self, id: ConnectionId) -> Option<Connection> {
-        self.connections
-            .borrow()
-            .iter()
-            .find(|c| c.id == id)
-            .cloned()
+        self.connections.borrow().iter().find(|c| c.id == id).cloned()
     }
 
     fn retire(&self, connection: ConnectionId, retired: &mut HashSet<ConnectionId>) {
         retired.insert(connection);
-        self.tell(Request::Close {
-            peer: self.peer,
-            connection,
-        });
+        self.tell(Request::Close { peer: self.peer, connection });
     }
 
     fn tell(&self, request: Request) {
@@ -410,12 +358,7 @@ where
 }
 
 /// Writes queued frames until that fails, and returns how.
-async fn write_frames<S>(
-    mut stream: S,
-    link: &Link,
-    traffic: &Traffic,
-    total: &Traffic,
-) -> std::io::Error
+async fn write_frames<S>(mut stream: S, link: &Link, traffic: &Traffic, total: &Traffic) -> std::io::Error
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {

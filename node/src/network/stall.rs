@@ -25,18 +25,10 @@ pub(super) struct Stalling<S> {
 
 impl<S> Stalling<S> {
     pub(super) fn new(stream: S, limit: Duration) -> Self {
-        Self {
-            stream,
-            limit,
-            waiting: None,
-        }
+        Self { stream, limit, waiting: None }
     }
 
-    fn judge<T>(
-        &mut self,
-        progress: Poll<io::Result<T>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<T>> {
+    fn judge<T>(&mut self, progress: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if progress.is_ready() {
             self.waiting = None;
             return progress;
@@ -49,21 +41,13 @@ impl<S> Stalling<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Stalling<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Stalling<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let progress = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.judge(progress, cx)
     }
@@ -92,11 +76,7 @@ mod tests {
     struct Valve(Option<Interval>);
 
     impl AsyncWrite for Valve {
-        fn poll_write(
-            mut self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            bytes: &[u8],
-        ) -> Poll<io::Result<usize>> {
+        fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
             match &mut self.0 {
                 Some(ticks) => ticks.poll_tick(cx).map(|_| Ok(bytes.len().min(1))),
                 None => Poll::Pending,
@@ -120,11 +100,7 @@ mod tests {
         for close in [false, true] {
             let mut stream = Stalling::new(Valve(None), LIMIT);
             let begun = Instant::now();
-            let ended = if close {
-                stream.close().await
-            } else {
-                stream.write_all(&[0; 8]).await
-            };
+            let ended = if close { stream.close().await } else { stream.write_all(&[0; 8]).await };
             let error = ended.expect_err("nothing is taken");
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert!(begun.elapsed() >= LIMIT);

@@ -11,30 +11,29 @@ use std::{
 
 use futures::StreamExt;
 use libp2p::{
-    Multiaddr, PeerId, Swarm, SwarmBuilder, Transport,
-    core::{ConnectedPoint, transport::ListenerId, upgrade},
-    identify, mdns, noise, ping,
-    swarm::{ConnectionId, NetworkBehaviour, SwarmEvent, behaviour::toggle::Toggle},
-    tcp, yamux,
+    Multiaddr, PeerId, Swarm,
+    core::{ConnectedPoint, transport::ListenerId},
+    identify, mdns, ping,
+    swarm::{ConnectionId, SwarmEvent},
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, watch},
     task::{Id, JoinError, JoinSet},
-    time::{Instant, MissedTickBehavior, interval, timeout_at},
+    time::{Instant, MissedTickBehavior, interval, timeout, timeout_at},
 };
 use tracing::{debug, info, warn};
 
 use super::{
     addr::{Address, AddressError, dialable, without_peer},
-    behaviour::{Carrier, InboundStream, PROTOCOL},
+    behaviour::InboundStream,
     config::{NetworkConfig, NetworkLimits},
     connection::{Connection, Heard},
     dial::{Attempt, transport_error_text},
     event::{DialError, DialTarget, NetworkEvent, StartError},
-    identity::{PeerKey, from_peer_id, keypair, peer_id_text, to_peer_id},
+    identity::{PeerKey, from_peer_id, peer_id_text, to_peer_id},
     link::Registry,
     session::{Arrival, PeerTask, Request},
-    stall::Stalling,
+    transport::{Behaviour, BehaviourEvent, build_swarm},
 };
 
 /// Events of the swarm task that may wait for room in the event queue before hints (discovered, identified) are
@@ -44,38 +43,18 @@ const OUTBOX_HINTS: usize = 256;
 /// Inbound streams that may wait for a peer's task. A peer opens one a session.
 const ARRIVALS: usize = 4;
 
-/// Inbound streams of one connection that may be under negotiation: ours, ping, identify and its push.
-const NEGOTIATING_STREAMS: usize = 16;
-
-/// Streams of one Yamux connection, both directions together. Four are in use in normal times.
-const YAMUX_STREAMS: usize = 64;
-
-/// How long a transport may take from the first packet to the end of the handshake.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a shutdown waits for a reader to take the last events.
+const LAST_EVENTS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long a shutdown waits for connections to be closed in good order.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the handles ask for.
 pub(super) enum Command {
-    Dial {
-        target: DialTarget,
-        addresses: Vec<Address>,
-        expected: Option<PeerKey>,
-        permit: OwnedSemaphorePermit,
-    },
+    Dial { target: DialTarget, addresses: Vec<Address>, expected: Option<PeerKey>, permit: OwnedSemaphorePermit },
     Close(PeerKey),
     Block(PeerKey, bool),
     Shutdown,
-}
-
-#[derive(NetworkBehaviour)]
-pub(super) struct Behaviour {
-    // First, so that it refuses before the others prepare anything.
-    carrier: Carrier,
-    ping: ping::Behaviour,
-    identify: identify::Behaviour,
-    mdns: Toggle<mdns::tokio::Behaviour>,
 }
 
 /// What is kept of a peer while it has a connection, or a task that is winding up.
@@ -111,10 +90,7 @@ pub(super) struct Driver {
 /// A finished look-up of names, off the swarm task.
 enum Lookup {
     Dial(Attempt),
-    Listen {
-        text: String,
-        found: Result<Vec<Multiaddr>, AddressError>,
-    },
+    Listen { text: String, found: Result<Vec<Multiaddr>, AddressError> },
 }
 
 impl Driver {
@@ -125,16 +101,14 @@ impl Driver {
         commands: mpsc::UnboundedReceiver<Command>,
         registry: Arc<Registry>,
     ) -> Result<Self, StartError> {
-        let swarm = build_swarm(config)?;
+        let mut swarm = build_swarm(config)?;
+        for text in &config.announce {
+            swarm.add_external_address(Address::parse(text)?.multiaddr_without_peer());
+        }
         let (request_sender, requests) = mpsc::unbounded_channel();
         let mut lookups = JoinSet::new();
         for (text, address) in listen {
-            lookups.spawn(async move {
-                Lookup::Listen {
-                    found: address.resolve().await,
-                    text,
-                }
-            });
+            lookups.spawn(async move { Lookup::Listen { found: address.resolve().await, text } });
         }
         Ok(Self {
             swarm,
@@ -188,6 +162,10 @@ impl Driver {
 
     /// Ends every task and closes every connection, in good order where the peers answer in time.
     async fn wind_down(mut self) {
+        // Tells the peers' tasks that it is over. Those that cannot hand over their last event are stopped.
+        self.peers.clear();
+        let ending = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = timeout(LAST_EVENTS_TIMEOUT, ending).await;
         self.tasks.shutdown().await;
         self.lookups.shutdown().await;
         for listener in self.listeners.keys() {
@@ -199,10 +177,7 @@ impl Driver {
         }
         let deadline = Instant::now() + GOODBYE_TIMEOUT;
         while self.swarm.connected_peers().next().is_some() {
-            if timeout_at(deadline, self.swarm.select_next_some())
-                .await
-                .is_err()
-            {
+            if timeout_at(deadline, self.swarm.select_next_some()).await.is_err() {
                 break;
             }
         }
@@ -214,22 +189,13 @@ impl Driver {
 
     fn on_command(&mut self, command: Command) {
         match command {
-            Command::Dial {
-                target,
-                addresses,
-                expected,
-                permit,
-            } => {
-                self.lookups.spawn(async move {
-                    Lookup::Dial(Attempt::resolve(target, addresses, expected, permit).await)
-                });
+            Command::Dial { target, addresses, expected, permit } => {
+                self.lookups
+                    .spawn(async move { Lookup::Dial(Attempt::resolve(target, addresses, expected, permit).await) });
             }
             Command::Close(peer) => self.close_all(&peer),
             Command::Block(peer, block) => {
-                self.swarm
-                    .behaviour_mut()
-                    .carrier
-                    .block(to_peer_id(&peer), block);
+                self.swarm.behaviour_mut().carrier.block(to_peer_id(&peer), block);
                 if block {
                     self.close_all(&peer);
                 }
@@ -240,21 +206,12 @@ impl Driver {
 
     fn on_request(&mut self, request: Request) {
         match request {
-            Request::Open {
-                peer,
-                connection,
-                reply,
-            } => self
-                .swarm
-                .behaviour_mut()
-                .carrier
-                .open(to_peer_id(&peer), connection, reply),
+            Request::Open { peer, connection, reply } => {
+                self.swarm.behaviour_mut().carrier.open(to_peer_id(&peer), connection, reply)
+            }
             Request::Close { peer, connection } => self.close(&peer, connection),
             Request::Session { peer, up } => {
-                self.swarm
-                    .behaviour_mut()
-                    .carrier
-                    .set_up(to_peer_id(&peer), up);
+                self.swarm.behaviour_mut().carrier.set_up(to_peer_id(&peer), up);
                 if let Some(entry) = self.peers.get_mut(&peer) {
                     entry.session_up = up;
                     if up {
@@ -291,25 +248,17 @@ impl Driver {
 
     fn listen_failed(&mut self, address: String, error: String) {
         warn!(address, error, "cannot listen");
-        self.outbox
-            .push_back((NetworkEvent::ListenFailed { address, error }, None));
+        self.outbox.push_back((NetworkEvent::ListenFailed { address, error }, None));
     }
 
     /// Makes the next dial of an attempt, or tells that it came to nothing.
     fn dial(&mut self, mut attempt: Attempt) {
         if let Some(peer) = attempt.expected() {
             // Judged here and not by libp2p, for which a dead connection counts until it is closed in full.
-            let connected = self
-                .peers
-                .get(&peer)
-                .is_some_and(|entry| !entry.connections.borrow().is_empty());
+            let connected = self.peers.get(&peer).is_some_and(|entry| !entry.connections.borrow().is_empty());
             if connected {
                 attempt.refuse(DialError::AlreadyConnected(peer));
-            } else if self
-                .attempts
-                .values()
-                .any(|other| other.expected() == Some(peer))
-            {
+            } else if self.attempts.values().any(|other| other.expected() == Some(peer)) {
                 attempt.refuse(DialError::AlreadyDialing);
             }
         }
@@ -324,8 +273,7 @@ impl Driver {
             }
         }
         let (target, error, permit) = attempt.give_up();
-        self.outbox
-            .push_back((NetworkEvent::DialFailed { target, error }, Some(permit)));
+        self.outbox.push_back((NetworkEvent::DialFailed { target, error }, Some(permit)));
     }
 
     /// Closes one connection. For the peer's task it is gone at once, whatever the transport still does to close it.
@@ -354,10 +302,7 @@ impl Driver {
             self.close(key, id);
         }
         // Also those that have just come about and are not in the table yet.
-        self.swarm
-            .behaviour_mut()
-            .carrier
-            .close_peer(to_peer_id(key));
+        self.swarm.behaviour_mut().carrier.close_peer(to_peer_id(key));
     }
 
     fn on_swarm_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
@@ -368,67 +313,39 @@ impl Driver {
                 if let identify::Event::Received { peer_id, info, .. } = event
                     && let Some(peer) = from_peer_id(&peer_id)
                 {
-                    self.hint(NetworkEvent::Identified {
-                        peer,
-                        listen_addresses: dialable(info.listen_addrs.iter()),
-                    });
+                    self.hint(NetworkEvent::Identified { peer, listen_addresses: dialable(info.listen_addrs.iter()) });
                 }
             }
             SwarmEvent::Behaviour(BehaviourEvent::Mdns(event)) => self.on_mdns(event),
-            SwarmEvent::ConnectionEstablished {
-                peer_id,
-                connection_id,
-                endpoint,
-                ..
-            } => self.on_established(peer_id, connection_id, &endpoint),
-            SwarmEvent::ConnectionClosed {
-                peer_id,
-                connection_id,
-                cause,
-                ..
-            } => {
+            SwarmEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
+                self.on_established(peer_id, connection_id, &endpoint)
+            }
+            SwarmEvent::ConnectionClosed { peer_id, connection_id, cause, .. } => {
                 debug!(%peer_id, %connection_id, ?cause, "connection closed");
                 if let Some(entry) = from_peer_id(&peer_id).and_then(|key| self.peers.get(&key)) {
-                    entry
-                        .connections
-                        .send_modify(|list| list.retain(|c| c.id != connection_id));
+                    entry.connections.send_modify(|list| list.retain(|c| c.id != connection_id));
                 }
             }
-            SwarmEvent::OutgoingConnectionError {
-                connection_id,
-                error,
-                ..
-            } => {
+            SwarmEvent::OutgoingConnectionError { connection_id, error, .. } => {
                 if let Some(mut attempt) = self.attempts.remove(&connection_id) {
                     attempt.failed(error);
                     self.dial(attempt);
                 }
             }
-            SwarmEvent::IncomingConnectionError {
-                send_back_addr,
-                error,
-                ..
-            } => debug!(%send_back_addr, %error, "an inbound connection was refused or broke off"),
+            SwarmEvent::IncomingConnectionError { send_back_addr, error, .. } => {
+                debug!(%send_back_addr, %error, "an inbound connection was refused or broke off")
+            }
             SwarmEvent::NewListenAddr { address, .. } => {
                 info!(%address, "listening");
                 self.listening.push(address.clone());
                 self.publish_listening();
-                self.outbox.push_back((
-                    NetworkEvent::Listening {
-                        address: address.to_string(),
-                    },
-                    None,
-                ));
+                self.outbox.push_back((NetworkEvent::Listening { address: address.to_string() }, None));
             }
             SwarmEvent::ExpiredListenAddr { address, .. } => {
                 self.listening.retain(|a| *a != address);
                 self.publish_listening();
             }
-            SwarmEvent::ListenerClosed {
-                listener_id,
-                addresses,
-                reason,
-            } => {
+            SwarmEvent::ListenerClosed { listener_id, addresses, reason } => {
                 self.listening.retain(|a| !addresses.contains(a));
                 self.publish_listening();
                 if let Some(text) = self.listeners.remove(&listener_id) {
@@ -522,17 +439,10 @@ impl Driver {
             self.spawn(key, listed, arrived);
             return;
         }
-        let failed = self
-            .peers
-            .remove(&key)
-            .map(|peer| peer.dials)
-            .unwrap_or_default();
+        let failed = self.peers.remove(&key).map(|peer| peer.dials).unwrap_or_default();
         for attempt in failed {
             self.outbox.push_back((
-                NetworkEvent::DialFailed {
-                    target: attempt.target,
-                    error: DialError::NoSession,
-                },
+                NetworkEvent::DialFailed { target: attempt.target, error: DialError::NoSession },
                 Some(attempt.permit),
             ));
         }
@@ -547,11 +457,7 @@ impl Driver {
             return;
         };
         // Where there is no room the stream is dropped unacknowledged, and the peer tries again.
-        if peer
-            .arrivals
-            .try_send((inbound.connection, inbound.stream))
-            .is_err()
-        {
+        if peer.arrivals.try_send((inbound.connection, inbound.stream)).is_err() {
             debug!(peer = %inbound.peer, "dropped an inbound stream");
         }
     }
@@ -560,11 +466,7 @@ impl Driver {
         match ping.result {
             Ok(_) => {
                 if let Some(peer) = from_peer_id(&ping.peer).and_then(|key| self.peers.get(&key))
-                    && let Some(connection) = peer
-                        .connections
-                        .borrow()
-                        .iter()
-                        .find(|c| c.id == ping.connection)
+                    && let Some(connection) = peer.connections.borrow().iter().find(|c| c.id == ping.connection)
                 {
                     connection.heard.stamp();
                 }
@@ -588,10 +490,7 @@ impl Driver {
             }
         }
         for (key, id) in silent {
-            info!(
-                peer = peer_id_text(&key),
-                "nothing heard for too long, closing"
-            );
+            info!(peer = peer_id_text(&key), "nothing heard for too long, closing");
             self.close(&key, id);
         }
     }
@@ -628,57 +527,4 @@ impl Driver {
             self.outbox.push_back((event, None));
         }
     }
-}
-
-fn build_swarm(config: &NetworkConfig) -> Result<Swarm<Behaviour>, StartError> {
-    let keypair = keypair(&config.keypair_secret).ok_or(StartError::Key)?;
-    let local = keypair.public().to_peer_id();
-    let transport_error = |error: &dyn std::fmt::Display| StartError::Transport(error.to_string());
-
-    let mdns = if config.mdns {
-        let found = mdns::tokio::Behaviour::new(mdns::Config::default(), local)
-            .map_err(|error| StartError::Mdns(error.to_string()))?;
-        Some(found)
-    } else {
-        None
-    };
-    let identify = identify::Behaviour::new(
-        identify::Config::new(PROTOCOL.to_string(), keypair.public())
-            .with_agent_version(concat!("folklore/", env!("CARGO_PKG_VERSION")).to_owned())
-            .with_push_listen_addr_updates(true)
-            // The address book above is the only place where addresses of peers are kept.
-            .with_cache_size(0),
-    );
-    let ping = ping::Behaviour::new(
-        ping::Config::new()
-            .with_interval(config.ping_interval)
-            .with_timeout(config.ping_timeout),
-    );
-    let behaviour = Behaviour {
-        carrier: Carrier::new(&config.limits),
-        ping,
-        identify,
-        mdns: mdns.into(),
-    };
-
-    let mut yamux = yamux::Config::default();
-    yamux.set_max_num_streams(YAMUX_STREAMS);
-    let stall_after = config.ping_interval.saturating_add(config.ping_timeout);
-    let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
-        .map(move |stream, _| Stalling::new(stream, stall_after))
-        .upgrade(upgrade::Version::V1Lazy)
-        .authenticate(noise::Config::new(&keypair).map_err(|error| transport_error(&error))?)
-        .multiplex(yamux);
-    let swarm = SwarmBuilder::with_existing_identity(keypair)
-        .with_tokio()
-        // Opens no socket until a QUIC address is listened on or dialled, and those are refused when it is off.
-        .with_quic()
-        .with_other_transport(|_| tcp)
-        .map_err(|error| transport_error(&error))?
-        .with_behaviour(move |_| behaviour)
-        .map_err(|error| transport_error(&error))?
-        .with_swarm_config(|swarm| swarm.with_max_negotiating_inbound_streams(NEGOTIATING_STREAMS))
-        .with_connection_timeout(HANDSHAKE_TIMEOUT)
-        .build();
-    Ok(swarm)
 }

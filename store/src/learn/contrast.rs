@@ -2,17 +2,20 @@
 
 use super::coding;
 use super::draft::Parts;
-use super::moves::{Effect, Work, error_line};
-use super::quote::{Side, argument, quoted};
+use super::moves::{Effect, Work, went_through};
+use super::quote::{Side, quoted};
 use super::tools::{
-    ARGUMENT_BYTES, SENTENCE_BYTES, before, calls, ended, shown_arguments, state_line, telling, tool_of, tools_in_play,
+    ARGUMENT_BYTES, SENTENCE_BYTES, before, calls, ended, is_aside, listed, made_span, saying, shown_arguments,
+    state_line, tool_of, tools_in_play, wanted_span, with,
 };
-use super::verdict::compare;
+use super::verdict::{Comparison, Difference, compare};
 use crate::run::{Run, RunOutcome};
 use folklore_protocol::lesson::LessonKind;
 
 /// Look-ups shown that only the success made.
 const SHOWN_LOOKUPS: usize = 3;
+/// Arguments shown of a call that differs.
+const SHOWN_ARGUMENTS: usize = 3;
 
 /// The difference between a success and a failure, or `None` when no step shows one.
 pub(super) fn between(ok: &Run, failed: &Run) -> Option<Parts> {
@@ -22,107 +25,137 @@ pub(super) fn between(ok: &Run, failed: &Run) -> Option<Parts> {
     }
 }
 
+/// A contrast of tool calls that is being put together.
+struct Pair<'a> {
+    ok: &'a Run,
+    failed: &'a Run,
+    /// The success's changes: step and action.
+    made: Vec<(usize, &'a str)>,
+    /// The first difference, for the title.
+    cause: Option<String>,
+    lines: Vec<String>,
+    tools: Vec<String>,
+}
+
 /// Tool calls: the success's changes stand in for what the judge expected.
 fn changes(ok: &Run, failed: &Run) -> Option<Parts> {
     let made: Vec<(usize, &str)> = calls(ok)
-        .filter(|(at, _, kind)| {
-            *kind == Effect::Writes && ok.steps.get(*at).is_some_and(|step| error_line(&step.observation).is_none())
-        })
-        .map(|(at, _, _)| (at, ok.steps.get(at).map_or("", |step| step.action.as_str())))
+        .filter(|(_, _, kind)| *kind == Effect::Writes)
+        .filter_map(|(at, _, _)| Some((at, ok.steps.get(at)?)))
+        .filter(|(_, step)| went_through(step))
+        .map(|(at, step)| (at, step.action.as_str()))
         .collect();
+    let expected = made.iter().map(|(_, action)| (*action).to_owned()).collect();
     let reference = Run {
         steps: failed.steps.clone(),
-        outcome: RunOutcome {
-            expected: Some(made.iter().map(|(_, action)| (*action).to_owned()).collect()),
-            ..RunOutcome::default()
-        },
+        outcome: RunOutcome { expected: Some(expected), ..RunOutcome::default() },
         ..Run::default()
     };
     let found = compare(&reference)?;
-    let mut lines = Vec::new();
-    let mut cause = String::new();
-    let mut tags = Vec::new();
-    let mut name_first = |text: String, tool: &str| {
-        if cause.is_empty() {
-            cause = text;
-        }
-        tags.push(tool.to_owned());
-    };
-    for &index in &found.missing {
-        let Some((at, action)) = made.get(index) else { continue };
-        let tool = tool_of(action);
-        name_first(format!("{tool} made the difference"), tool);
-        let shown = shown_arguments(action, &[]);
-        let with = if shown.is_empty() { String::new() } else { format!(" with {}", shown.join(", ")) };
-        lines.push(format!("Do: `{tool}`{with} {}; the failing run never did.", Side::Ok.at(*at)));
-        lines.extend(state_line(ok, *at, Side::Ok));
-        lines.extend(before(ok, *at, Side::Ok));
+    let mut pair = Pair { ok, failed, made, cause: None, lines: Vec::new(), tools: Vec::new() };
+    pair.differences(&found);
+    if pair.lines.is_empty() {
+        pair.answers();
     }
-    for (step, index, differ) in &found.changed {
-        let (Some((ok_at, right)), Some(wrong)) = (made.get(*index), failed.steps.get(*step)) else { continue };
+    pair.finish()
+}
+
+impl Pair<'_> {
+    fn differences(&mut self, found: &Comparison) {
+        let mut told: Vec<&str> = Vec::new();
+        for &index in &found.missing {
+            let Some(&(at, action)) = self.made.get(index) else { continue };
+            let tool = tool_of(action);
+            if told.contains(&tool) {
+                continue;
+            }
+            told.push(tool);
+            self.cause.get_or_insert_with(|| format!("{tool} made the difference"));
+            self.tools.push(tool.to_owned());
+            let with = with(&shown_arguments(action, &[]));
+            self.lines.push(format!("Do: `{tool}`{with} {}; the failing run never did.", Side::Ok.at(at)));
+            self.lines.extend(state_line(self.ok, at, Side::Ok));
+            self.lines.extend(before(self.ok, at, Side::Ok));
+        }
+        for (step, index, differ) in &found.changed {
+            self.changed(*step, *index, differ);
+        }
+        for &step in &found.unexpected {
+            let Some(wrong) = self.failed.steps.get(step) else { continue };
+            let tool = tool_of(&wrong.action);
+            self.cause.get_or_insert_with(|| format!("not calling {tool} made the difference"));
+            self.tools.push(tool.to_owned());
+            let with = with(&shown_arguments(&wrong.action, &[]));
+            let at = Side::Failed.at(step);
+            self.lines.push(format!("Do not call `{tool}`{with}: only the failing run did {at}."));
+            self.lines.extend(state_line(self.failed, step, Side::Failed));
+        }
+    }
+
+    fn changed(&mut self, step: usize, index: usize, differ: &[Difference]) {
+        let (Some(&(ok_at, right)), Some(wrong)) = (self.made.get(index), self.failed.steps.get(step)) else { return };
         let tool = tool_of(right);
         let names: Vec<&str> = differ.iter().map(|d| d.argument.as_str()).collect();
-        name_first(format!("{} of {tool} made the difference", names.join(" and ")), tool);
-        let spans = |action: &str, pick: fn(&super::verdict::Difference) -> Option<&serde_json::Value>| {
-            let spans = differ.iter().filter_map(|d| argument(action, &d.argument, pick(d)?, ARGUMENT_BYTES));
-            spans.take(SHOWN_LOOKUPS).collect::<Vec<_>>().join(", ")
+        self.cause.get_or_insert_with(|| format!("{} of {tool} made the difference", listed(&names)));
+        self.tools.push(tool.to_owned());
+        let shown = differ.iter().take(SHOWN_ARGUMENTS);
+        let right: Vec<String> = shown.clone().filter_map(|d| wanted_span(right, d)).collect();
+        let wrong: Vec<String> = shown.filter_map(|d| made_span(&wrong.action, d)).collect();
+        let passed = |spans: &[String]| {
+            if spans.is_empty() { format!(" without {}", listed(&names)) } else { with(spans) }
         };
-        let right = spans(right, |d| d.wanted.as_ref());
-        let wrong = spans(&wrong.action, |d| d.made.as_ref());
-        let right = if right.is_empty() { format!("without {}", names.join(", ")) } else { format!("with {right}") };
-        let wrong = if wrong.is_empty() { format!("without {}", names.join(", ")) } else { format!("with {wrong}") };
-        lines.push(format!(
-            "Do: `{tool}` {right} {}, not `{tool}` {wrong} {}.",
-            Side::Ok.at(*ok_at),
-            Side::Failed.at(*step)
+        self.lines.push(format!(
+            "Do: `{tool}`{} {}, not `{tool}`{} {}.",
+            passed(&right),
+            Side::Ok.at(ok_at),
+            passed(&wrong),
+            Side::Failed.at(step)
         ));
     }
-    for &step in &found.unexpected {
-        let Some(wrong) = failed.steps.get(step) else { continue };
-        let tool = tool_of(&wrong.action);
-        name_first(format!("not calling {tool} made the difference"), tool);
-        let shown = shown_arguments(&wrong.action, &[]);
-        let with = if shown.is_empty() { String::new() } else { format!(" with {}", shown.join(", ")) };
-        lines.push(format!("Do not call `{tool}`{with}: only the failing run did {}.", Side::Failed.at(step)));
-        lines.extend(state_line(failed, step, Side::Failed));
+
+    /// The same changes: then the difference may lie in what was said.
+    fn answers(&mut self) {
+        for answer in &self.failed.outcome.missing_answers {
+            let (Some((at, line)), Some(span)) = (saying(self.ok, answer), quoted(answer, ARGUMENT_BYTES)) else {
+                continue;
+            };
+            let Some(line) = quoted(line, SENTENCE_BYTES) else { continue };
+            self.cause.get_or_insert_with(|| format!("the answer has to say {answer}"));
+            let at = Side::Ok.at(at);
+            self.lines.push(format!("The answer had to say {span} [judge]; the succeeding run said {line} {at}."));
+        }
     }
-    if lines.is_empty() {
-        // The same changes: then it was in what was said.
-        let (missing, at) = (failed.outcome.missing_answers.first()?, telling(ok)?);
-        lines.push(format!(
-            "The answer had to say {} [judge]; the succeeding run said {} {}.",
-            quoted(missing, ARGUMENT_BYTES)?,
-            quoted(at.1, SENTENCE_BYTES)?,
-            Side::Ok.at(at.0)
-        ));
-        name_first(format!("saying {missing} made the difference"), "");
+
+    fn finish(mut self) -> Option<Parts> {
+        let cause = self.cause.take()?;
+        self.lines.extend(lookups(self.ok, self.failed));
+        self.lines.extend(ended(self.ok, Side::Ok).map(|line| format!("The succeeding run closed with {line}.")));
+        self.lines.extend(ended(self.failed, Side::Failed).map(|line| format!("The failing run closed with {line}.")));
+        self.tools.sort();
+        self.tools.dedup();
+        let not_when = self
+            .tools
+            .first()
+            .map(|tool| format!("Where {tool} is not among the tools, or the record differs from the one described."));
+        Some(Parts {
+            kind: LessonKind::Contrast,
+            cause,
+            about: None,
+            when: tools_in_play(self.ok),
+            not_when: not_when.unwrap_or_default(),
+            lines: self.lines,
+            tags: self.tools,
+        })
     }
-    lines.extend(lookups(ok, failed));
-    let (good, bad) = (ended(ok, Side::Ok), ended(failed, Side::Failed));
-    lines.extend(good.map(|line| format!("The succeeding run closed with {line}.")));
-    lines.extend(bad.map(|line| format!("The failing run closed with {line}.")));
-    // Two changes of one tool say the same thing twice.
-    lines.dedup();
-    tags.retain(|tag| !tag.is_empty());
-    let not_when = match tags.first() {
-        Some(tool) => format!("Where {tool} is not among the tools, or the record differs from the one described."),
-        None => String::new(),
-    };
-    Some(Parts { kind: LessonKind::Contrast, cause, when: tools_in_play(ok), not_when, lines, tags })
 }
 
 /// What only the success looked up.
 fn lookups(ok: &Run, failed: &Run) -> Option<String> {
-    let tools = |run: &Run| calls(run).map(|(_, tool, _)| tool.to_owned()).collect::<Vec<_>>();
-    let known = tools(failed);
+    let known: Vec<&str> = calls(failed).map(|(_, tool, _)| tool).collect();
     let mut seen: Vec<&str> = Vec::new();
     let mut spans = Vec::new();
     for (at, tool, kind) in calls(ok) {
-        if kind == Effect::Reads
-            && !["think", "calculate"].contains(&tool)
-            && !seen.contains(&tool)
-            && !known.iter().any(|k| k == tool)
-        {
+        if kind == Effect::Reads && !is_aside(tool) && !seen.contains(&tool) && !known.contains(&tool) {
             seen.push(tool);
             spans.push(format!("`{tool}` {}", Side::Ok.at(at)));
         }
@@ -144,32 +177,24 @@ fn patches(ok: &Run, failed: &Run, right: Patch<'_>, wrong: Patch<'_>) -> Option
         lines.push(format!("Not enough: {} {}.", wrong_shown.join("; "), Side::Failed.at(wrong.0)));
     }
     let (ok_checks, failed_checks) = (checks(ok), checks(failed));
-    let only_ok = ok_checks.iter().find(|(_, command)| !failed_checks.iter().any(|(_, other)| other == command));
+    // The last one: it is what the success rested on.
+    let only_ok = ok_checks.iter().rev().find(|(_, command)| !failed_checks.iter().any(|(_, other)| other == command));
     if let Some((at, command)) = only_ok {
-        let result = ok
-            .steps
-            .get(*at)
-            .and_then(|step| coding::result_line(&step.observation))
-            .and_then(|line| quoted(line, SENTENCE_BYTES));
-        let printed = result.map_or_else(String::new, |result| format!(", which printed {result}"));
-        lines.push(format!(
-            "Only the succeeding run checked with {}{printed} {}.",
-            quoted(command, SENTENCE_BYTES)?,
-            Side::Ok.at(*at)
-        ));
+        let printed = printed(ok, *at);
+        let command = quoted(command, SENTENCE_BYTES)?;
+        lines.push(format!("Only the succeeding run checked with {command}{printed} {}.", Side::Ok.at(*at)));
     }
-    if let Some((at, command)) = failed_checks.last() {
-        let result = failed
-            .steps
-            .get(*at)
-            .and_then(|step| coding::result_line(&step.observation))
-            .and_then(|line| quoted(line, SENTENCE_BYTES));
-        let printed = result.map_or_else(String::new, |result| format!(" and saw {result}"));
-        lines.push(format!(
-            "The failing run's last check was {}{printed} {}.",
-            quoted(command, SENTENCE_BYTES)?,
-            Side::Failed.at(*at)
-        ));
+    match failed_checks.last() {
+        Some((at, command)) => {
+            let printed = printed(failed, *at);
+            let command = quoted(command, SENTENCE_BYTES)?;
+            lines.push(format!("The failing run's last check was {command}{printed} {}.", Side::Failed.at(*at)));
+        }
+        None => {
+            let last = failed.steps.last().and_then(|step| quoted(&step.action, SENTENCE_BYTES))?;
+            let at = Side::Failed.at(failed.steps.len() - 1);
+            lines.push(format!("The failing run checked nothing before {last} {at}."));
+        }
     }
     let (good, bad) = (right.1.first()?.path, wrong.1.first().map_or("", |file| file.path));
     let cause = if good == bad {
@@ -180,11 +205,19 @@ fn patches(ok: &Run, failed: &Run, right: Patch<'_>, wrong: Patch<'_>) -> Option
     Some(Parts {
         kind: LessonKind::Contrast,
         cause,
+        about: None,
         when: format!("Files: {good}."),
         not_when: format!("Where {good} looks different."),
         lines,
         tags: Vec::new(),
     })
+}
+
+/// `, which printed ...` for a command's result.
+fn printed(run: &Run, at: usize) -> String {
+    let line = run.steps.get(at).and_then(|step| coding::result_line(&step.observation));
+    line.and_then(|line| quoted(line, SENTENCE_BYTES))
+        .map_or_else(String::new, |line| format!(", which printed {line}"))
 }
 
 /// Tests and scripts a run ran.

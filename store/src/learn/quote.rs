@@ -47,8 +47,25 @@ pub fn piece(text: &str, max: usize) -> Option<&str> {
         end -= 1;
     }
     let cut = part.get(..end)?;
-    let word = cut.rfind([' ', ',']).filter(|&word| word * 3 >= end * 2).unwrap_or(end);
+    let word = cut.rfind([' ', ',']).filter(|&word| word * 2 >= end).unwrap_or(end);
     cut.get(..word).map(str::trim_end).filter(|part| !part.is_empty())
+}
+
+/// The sentences of a text, line by line. A full stop ends one only before white space: `62.50` and `a.py` are whole.
+pub(super) fn sentences(text: &str) -> impl Iterator<Item = &str> + Clone {
+    text.lines().flat_map(|line| {
+        let mut rest = line.trim();
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let ends = rest.match_indices(['.', '?', '!']).map(|(at, _)| at + 1);
+            let end = ends.filter(|end| rest[*end..].chars().next().is_none_or(char::is_whitespace)).min();
+            let (sentence, behind) = rest.split_at(end.unwrap_or(rest.len()));
+            rest = behind.trim_start();
+            Some(sentence)
+        })
+    })
 }
 
 /// [`piece`] in backquotes, with a mark outside them when it was cut.
@@ -111,8 +128,11 @@ pub fn check(content: &str, sources: Sources<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether a span stands at one place.
+type Finder<'a> = Box<dyn Fn(&str) -> bool + 'a>;
+
 /// How to look for a span at a pointer; `None` when the text is no pointer or points nowhere.
-fn lookup<'a>(pointer: &str, sources: Sources<'a>) -> Option<Box<dyn Fn(&str) -> bool + 'a>> {
+fn lookup<'a>(pointer: &str, sources: Sources<'a>) -> Option<Finder<'a>> {
     let judged = sources.second.unwrap_or(sources.first);
     match pointer {
         "task" => return Some(Box::new(move |span| judged.task.contains(span))),
@@ -191,6 +211,12 @@ mod tests {
         assert_eq!(piece(" \n--", 9), None);
         assert_eq!(argument("f {\"a\":\"x\",\"b\":2}", "b", &Value::from(2), 50).as_deref(), Some("`\"b\":2`"));
         assert_eq!(argument("f {\"a\":\"x\"}", "b", &Value::from(2), 50), None);
+    }
+
+    #[test]
+    fn a_sentence_keeps_its_numbers_and_paths_whole() {
+        let found: Vec<&str> = sentences("It was 62.50 in a.py. Was it?\n - Yes!").collect();
+        assert_eq!(found, ["It was 62.50 in a.py.", "Was it?", "- Yes!"]);
     }
 
     proptest! {

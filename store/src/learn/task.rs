@@ -83,8 +83,12 @@ fn is_prose(line: &str) -> bool {
     let all = line.chars().count();
     line.split_whitespace().count() >= 4
         && letters * 5 >= all * 4
-        && !line.starts_with(['>', '#', '(', '|'])
-        && !line.ends_with([';', '{', '}'])
+        && !line.starts_with(['>', '#', '(', '|', '_', '!', '['])
+        && !line.ends_with([';', '{', '}', ':', ','])
+        && !line.contains(" = ")
+        && !["from ", "import ", "File ", "return ", "def ", "class ", "Traceback", ">>>"]
+            .iter()
+            .any(|code| line.starts_with(code))
 }
 
 /// The words of a text without links and instance numbers.
@@ -96,14 +100,15 @@ fn words(text: &str) -> String {
 /// An instruction to play a customer becomes a description of that customer, without ids, names and dates.
 fn third_person(task: &str) -> String {
     let joined = task.split_whitespace().collect::<Vec<_>>().join(" ");
-    let played = ["You are ", "Your name is ", "You want ", "You have ", "Your user id "];
+    let played = ["You ", "Your name is ", "Your user id "];
     let is_role = played.iter().any(|start| joined.starts_with(start));
     let mut out: Vec<String> = Vec::new();
     for sentence in sentences(&joined) {
-        if is_role && introduces(sentence) {
-            continue;
-        }
-        let said = if is_role { turn(sentence) } else { sentence.to_owned() };
+        let said = match (is_role, without_introduction(sentence)) {
+            (false, _) => sentence.to_owned(),
+            (true, Some(sentence)) => turn(&sentence, out.is_empty()),
+            (true, None) => continue,
+        };
         let said = anonymous(&said);
         if said.split_whitespace().count() > 1 {
             out.push(said);
@@ -112,58 +117,73 @@ fn third_person(task: &str) -> String {
     out.join(" ")
 }
 
-/// Splits after `. `, `! ` and `? `, and at the comma of "You are NAME, you want".
+/// Splits after `. `, `! ` and `? `.
 fn sentences(text: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut rest = text;
-    while let Some(at) = rest.find(". ").or_else(|| rest.find("! ")).or_else(|| rest.find("? ")) {
+    while let Some(at) = [". ", "! ", "? "].iter().filter_map(|end| rest.find(end)).min() {
         out.push(rest[..=at].trim());
         rest = &rest[at + 2..];
     }
     out.push(rest.trim());
-    out.into_iter().flat_map(split_introduction).filter(|sentence| !sentence.is_empty()).collect()
+    out.into_iter().filter(|sentence| !sentence.is_empty()).collect()
 }
 
-fn split_introduction(sentence: &str) -> Vec<&str> {
-    match sentence.split_once(", you ") {
-        Some((before, _)) if introduces(before) => vec![sentence[before.len() + 2..].trim()],
-        _ => match sentence.split_once(" and ") {
-            Some((before, after)) if introduces(before) && before.split_whitespace().count() <= 4 => vec![after],
-            _ => vec![sentence],
-        },
-    }
-}
-
-/// "You are mia_li_3668.", "You are Yusuf Rossi in 19122.", "Your name is ...", "Your user id is ...".
-fn introduces(sentence: &str) -> bool {
-    let sentence = sentence.trim_end_matches(['.', ',']);
-    if ["Your name is", "Your user id is", "Your zip", "Your email", "Your birthday"]
-        .iter()
-        .any(|s| sentence.starts_with(s))
-    {
-        return true;
-    }
-    let Some(who) = sentence.strip_prefix("You are ") else { return false };
-    let words: Vec<&str> = who.split_whitespace().collect();
-    let is_id = |word: &str| word.contains('_') && word.ends_with(|c: char| c.is_ascii_digit());
-    let capital = |word: &&str| word.starts_with(char::is_uppercase) || word.chars().all(|c| c.is_ascii_digit());
-    match words.as_slice() {
-        [one] => is_id(one) || capital(one),
-        [first, rest @ ..] => {
-            (is_id(first) || capital(first))
-                && rest.iter().all(|w| capital(w) || is_id(w) || ["in", "from", "at", "zip", "code", "and"].contains(w))
+/// A sentence without the words that say who plays: "You are ana_lo_3668, and you want" becomes "you want". `None` when
+/// nothing else is in it, `Some` unchanged when it says nothing of the kind.
+fn without_introduction(sentence: &str) -> Option<String> {
+    const NAMED: &[&str] = &["Your name is ", "Your user id is ", "Your zip", "Your email", "Your birthday"];
+    let starts = ["You are ", "You "].iter().chain(NAMED).find_map(|start| sentence.strip_prefix(start));
+    let Some(who) = starts else { return Some(sentence.to_owned()) };
+    let named = NAMED.iter().any(|start| sentence.starts_with(start));
+    let mut rest = who.trim_start();
+    let mut names = 0;
+    loop {
+        let word = rest.split(' ').next().unwrap_or_default();
+        let core = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '_' && c != '@');
+        let is_id = (core.contains('_') && core.ends_with(|c: char| c.is_ascii_digit())) || core.contains('@');
+        let is_name = core.starts_with(char::is_uppercase) && !["I", "If", "You"].contains(&core);
+        let is_number = !core.is_empty() && core.chars().all(|c| c.is_ascii_digit());
+        let joins = ["in", "from", "at", "zip", "code", "email", "id", "is"].contains(&core) && (names > 0 || named);
+        if !(is_id || is_name || is_number || joins) {
+            break;
         }
-        [] => false,
+        names += usize::from(!joins);
+        rest = rest[word.len()..].trim_start();
+        if word.ends_with([',', '.']) {
+            break;
+        }
     }
+    if names == 0 {
+        return Some(sentence.to_owned());
+    }
+    let rest = rest.strip_prefix("and ").unwrap_or(rest).trim_start();
+    if rest.is_empty() || named {
+        return (!rest.is_empty()).then(|| capital(rest));
+    }
+    Some(if rest.starts_with("you") { capital(rest) } else { format!("You {rest}") })
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// "You want your money" becomes "They want their money".
-fn turn(sentence: &str) -> String {
+fn turn(sentence: &str, is_first: bool) -> String {
+    // After these, "you" is who something is done to.
+    const TAKES_OBJECT: &[&str] = &[
+        "about", "ask", "asks", "at", "by", "charge", "charges", "cost", "costs", "for", "from", "give", "gives",
+        "help", "helps", "let", "lets", "of", "offer", "offers", "on", "refund", "refunds", "remind", "reminds",
+        "save", "saves", "tell", "tells", "to", "told", "with",
+    ];
     let mut out: Vec<String> = Vec::new();
+    let mut previous = "";
     for word in sentence.split(' ') {
         let core = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '\'');
         let said = match core {
             "You" => "They",
+            "you" if TAKES_OBJECT.contains(&previous) => "them",
             "you" => "they",
             "Your" => "Their",
             "your" => "their",
@@ -172,21 +192,29 @@ fn turn(sentence: &str) -> String {
             "yourself" => "themselves",
             "You'd" => "They'd",
             "you'd" => "they'd",
-            "I'm" | "I" | "am" | "my" | "me" => core,
             _ => core,
         };
+        previous = core;
         out.push(if said == core { word.to_owned() } else { word.replacen(core, said, 1) });
     }
     let mut text = out.join(" ");
     if text.starts_with("they ") {
         text.replace_range(..4, "They");
     }
-    if let Some(rest) = text.strip_prefix("They want ") {
-        text = format!("The user wants {rest}");
-    } else if let Some(rest) = text.strip_prefix("They have ") {
-        text = format!("The user has {rest}");
-    } else if let Some(rest) = text.strip_prefix("They are ") {
-        text = format!("The user is {rest}");
+    if let (true, Some(rest)) = (is_first, text.strip_prefix("Their ")) {
+        text = format!("The user's {rest}");
+    }
+    if let (true, Some(rest)) = (is_first, text.strip_prefix("They ")) {
+        let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let verb = match verb {
+            "want" => "wants",
+            "have" => "has",
+            "are" => "is",
+            "need" => "needs",
+            "wish" => "wishes",
+            other => other,
+        };
+        text = format!("The user {verb} {rest}").trim_end().to_owned();
     }
     text
 }
@@ -254,14 +282,23 @@ mod tests {
         );
         assert_eq!(
             text,
-            "The user wants to fly from New York to Seattle on a given day (one way). The user has order, reservation and \
+            "The user wants to fly from New York to Seattle on a given day (one way). They have order, reservation and \
              paid on. If they cannot, they do not want their money."
         );
-        assert_eq!(
-            of("You are Ana Lo in 19122. You received your order #W1 and wish to exchange it."),
-            "They received their order and wish to exchange it."
-        );
-        assert_eq!(of("You are ana_lo_2305, you currently reside in Newark."), "They currently reside in Newark.");
+        for (task, want) in [
+            ("You are Ana Lo in 19122. You received your order #W1.", "The user received their order."),
+            ("You are ana_lo_2305, you currently reside in Newark.", "The user currently reside in Newark."),
+            ("You are ana_lo_2305, and you want to leave.", "The user wants to leave."),
+            ("You are ana_lo_2305 and want to leave.", "The user wants to leave."),
+            ("You ana_lo_2305 and you want to leave.", "The user wants to leave."),
+            ("You are Ana Lo (ana@example.com). You want to leave.", "The user wants to leave."),
+            ("Your user id is ana_lo_2305 and you want to leave.", "The user wants to leave."),
+            ("You are an angry customer. You want to leave.", "The user is an angry customer. They want to leave."),
+            ("You are ana_lo_1. You accept if the agent tells you so.", "The user accept if the agent tells them so."),
+            ("Book a table for two.", "Book a table for two."),
+        ] {
+            assert_eq!(of(task), want, "{task}");
+        }
     }
 
     #[test]

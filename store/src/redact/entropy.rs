@@ -1,5 +1,8 @@
 //! How random a string looks, and whether it is only a stand-in for a secret.
 
+use aho_corasick::AhoCorasick;
+use std::sync::OnceLock;
+
 /// Shannon entropy of the bytes of `value`, in bits per byte (0.0 for an empty value, at most 8.0).
 ///
 /// A random token over 62 letters and digits measures about 3.7 at 16 bytes and 4.9 at 40; random hex about 3.2 at 16
@@ -30,10 +33,7 @@ const LETTERS_FLOOR: f64 = 4.2;
 /// variety, or changing case more often, than names show.
 pub(crate) fn looks_drawn(value: &[u8]) -> bool {
     let some = |kind: fn(&u8) -> bool| value.iter().any(kind);
-    let changes = value
-        .windows(2)
-        .filter(|pair| pair[0].is_ascii_uppercase() != pair[1].is_ascii_uppercase())
-        .count();
+    let changes = value.windows(2).filter(|pair| pair[0].is_ascii_uppercase() != pair[1].is_ascii_uppercase()).count();
     value.iter().filter(|b| b.is_ascii_digit()).count() >= 2
         || (some(u8::is_ascii_uppercase)
             && some(u8::is_ascii_lowercase)
@@ -129,12 +129,8 @@ const REFERENCE_STARTS: &[&str] = &[
 /// one (`$TOKEN`, `${X}`, `os.environ[...]`), a mask, or a plain sequence such as `12345678`.
 pub(crate) fn is_stand_in(value: &[u8]) -> bool {
     let lower = value.to_ascii_lowercase();
-    REFERENCE_STARTS
-        .iter()
-        .any(|start| lower.starts_with(start.as_bytes()))
-        || STAND_IN_WORDS
-            .iter()
-            .any(|word| says(&lower, word.as_bytes()))
+    REFERENCE_STARTS.iter().any(|start| lower.starts_with(start.as_bytes()))
+        || says_stand_in(&lower)
         || contains(&lower, b"${")
         || contains(&lower, b"{{")
         || contains(&lower, b"%s")
@@ -147,37 +143,36 @@ const SHORT_VALUE_BYTES: usize = 20;
 /// From this length on, in bytes, a stand-in word counts in any value: chance does not write it.
 const LONG_WORD_BYTES: usize = 7;
 
-/// Whether `value` says `word`. In a long value a short word must begin or end where the value or a part of it does:
-/// among random characters `mock` or `fake` comes up once in some ten thousand tokens.
-fn says(value: &[u8], word: &[u8]) -> bool {
-    let anywhere = value.len() <= SHORT_VALUE_BYTES || word.len() >= LONG_WORD_BYTES;
-    let edge = |at: Option<usize>| {
-        at.and_then(|at| value.get(at))
-            .is_none_or(|b| !b.is_ascii_alphanumeric())
-    };
-    value.windows(word.len()).enumerate().any(|(at, window)| {
-        window == word && (anywhere || edge(at.checked_sub(1)) || edge(Some(at + word.len())))
+/// Whether `value` says one of the stand-in words. In a long value a short word must begin or end where the value or a
+/// part of it does: among random characters `mock` or `fake` comes up once in some ten thousand tokens.
+fn says_stand_in(value: &[u8]) -> bool {
+    static WORDS: OnceLock<AhoCorasick> = OnceLock::new();
+    let words =
+        WORDS.get_or_init(|| AhoCorasick::new(STAND_IN_WORDS).expect("a constant list of words fits an automaton"));
+    let edge = |at: Option<usize>| at.and_then(|at| value.get(at)).is_none_or(|b| !b.is_ascii_alphanumeric());
+    words.find_overlapping_iter(value).any(|word| {
+        value.len() <= SHORT_VALUE_BYTES
+            || word.len() >= LONG_WORD_BYTES
+            || edge(word.start().checked_sub(1))
+            || edge(Some(word.end()))
     })
 }
 
-/// Whether `needle` occurs in `hay`. Plain search: both are short here.
+/// Whether `needle` occurs in `hay`.
 pub(crate) fn contains(hay: &[u8], needle: &[u8]) -> bool {
-    hay.windows(needle.len()).any(|window| window == needle)
+    find(hay, needle).is_some()
+}
+
+/// Where `needle` first occurs in `hay`. Plain search: both are short here.
+pub(crate) fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
+    hay.windows(needle.len()).position(|window| window == needle)
 }
 
 /// Whether at least three quarters of the neighbouring bytes go up by one, go down by one or stay the same.
 fn is_sequence(value: &[u8]) -> bool {
     let pairs = value.len().saturating_sub(1);
-    let steady = |step: i16| {
-        value
-            .windows(2)
-            .filter(|pair| i16::from(pair[1]) - i16::from(pair[0]) == step)
-            .count()
-    };
-    pairs > 0
-        && [1, 0, -1]
-            .into_iter()
-            .any(|step| steady(step) * 4 >= pairs * 3)
+    let steady = |step: i16| value.windows(2).filter(|pair| i16::from(pair[1]) - i16::from(pair[0]) == step).count();
+    pairs > 0 && [1, 0, -1].into_iter().any(|step| steady(step) * 4 >= pairs * 3)
 }
 
 #[cfg(test)]

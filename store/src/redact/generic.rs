@@ -2,7 +2,7 @@
 
 use super::assignment::{self, Tie, Value};
 use super::entropy::{contains, is_stand_in, looks_drawn, shannon};
-use super::hay::Hay;
+use super::hay::{Hay, is_base64};
 use super::rule::{Rule, found};
 use std::ops::Range;
 
@@ -10,19 +10,7 @@ use std::ops::Range;
 pub(crate) const PROVIDER: &str = "any";
 
 pub(crate) const RULES: &[Rule] = &[
-    found(
-        "password",
-        PROVIDER,
-        &[
-            "password",
-            "passwd",
-            "passphrase",
-            "passcode",
-            "pwd",
-            "pass",
-        ],
-        password,
-    ),
+    found("password", PROVIDER, &["password", "passwd", "passphrase", "passcode", "pwd", "pass"], password),
     found(
         "secret",
         PROVIDER,
@@ -50,7 +38,52 @@ pub(crate) const RULES: &[Rule] = &[
         ],
         secret,
     ),
+    found("secret", PROVIDER, &["key"], key),
 ];
+
+/// What names a key that is none: to a table, a cache, a lock, a map.
+const KEY_HEADS: &[&str] = &[
+    "cache",
+    "primary",
+    "foreign",
+    "sort",
+    "dedupe",
+    "dedup",
+    "partition",
+    "object",
+    "row",
+    "group",
+    "order",
+    "hot",
+    "map",
+    "dict",
+    "index",
+    "unique",
+    "natural",
+    "composite",
+    "routing",
+    "shard",
+    "s3",
+    "file",
+    "storage",
+    "query",
+    "translation",
+    "i18n",
+    "lookup",
+    "hash",
+    "item",
+    "node",
+    "state",
+    "react",
+    "host",
+    "known",
+    "ssh",
+    "pub",
+];
+
+/// Fewest bytes and least entropy of what is only called a key.
+const KEY_BYTES: usize = 16;
+const KEY_FLOOR: f64 = 3.2;
 
 /// What may follow the keyword within its name (lower case, separators dropped). Anything else names another thing:
 /// `token_count`, `password_file`, `secret_name`, `tokenizer`.
@@ -131,10 +164,9 @@ fn password(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let value = named_value(hay, &hit)?;
     let bytes = hay.get(value.range.clone());
     // Dashes, dots and slashes join words; letters beyond ASCII are letters.
-    let strange = bytes.iter().any(|b| {
-        b.is_ascii_digit()
-            || (b.is_ascii_punctuation() && !matches!(b, b'_' | b'-' | b'.' | b':' | b'/'))
-    });
+    let strange = bytes
+        .iter()
+        .any(|b| b.is_ascii_digit() || (b.is_ascii_punctuation() && !matches!(b, b'_' | b'-' | b'.' | b':' | b'/')));
     let screaming = hay.get(hit).iter().all(u8::is_ascii_uppercase);
     let phrase = screaming
         && value.tie == Tie::Sign
@@ -165,18 +197,27 @@ fn secret(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     real.then_some(value.range)
 }
 
+/// `ACME_KEY=…`, `adminKey: "…"`: a weaker name than those above, so the value must look more like one.
+fn key(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
+    let name_at = assignment::name_start(hay, hit.start);
+    let head = hay.get(name_at..hit.start).to_ascii_lowercase();
+    let plain = head.split(|b| *b == b'_').any(|part| KEY_HEADS.iter().any(|head| part.ends_with(head.as_bytes())));
+    let separated = matches!(hay.before(hit.start), Some(b'_' | b'-'));
+    if plain || !(separated || (name_at < hit.start && begins_word(hay, hit.start))) {
+        return None;
+    }
+    let value = secret(hay, hit)?;
+    let bytes = hay.get(value.clone());
+    (bytes.len() >= KEY_BYTES && shannon(bytes) >= KEY_FLOOR && bytes.iter().all(|&b| is_base64(b) || b == b'='))
+        .then_some(value)
+}
+
 /// The value, if the name around the keyword is that of a secret. Nothing where a placeholder cuts name or value short:
 /// what is left of them cannot be judged.
 fn named_value(hay: &Hay<'_>, hit: &Range<usize>) -> Option<Value> {
-    let name_end = hay.skip(hit.end, 24, |b| {
-        b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')
-    });
+    let name_end = hay.skip(hit.end, 24, |b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
     let squeezed = |bytes: &[u8]| -> String {
-        bytes
-            .iter()
-            .filter(|b| b.is_ascii_alphanumeric())
-            .map(|b| char::from(b.to_ascii_lowercase()))
-            .collect()
+        bytes.iter().filter(|b| b.is_ascii_alphanumeric()).map(|b| char::from(b.to_ascii_lowercase())).collect()
     };
     let tail = squeezed(hay.get(hit.end..name_end));
     let tail = tail.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -188,10 +229,7 @@ fn named_value(hay: &Hay<'_>, hit: &Range<usize>) -> Option<Value> {
         return None;
     }
     let head = hay.get(name_at..hit.start).to_ascii_lowercase();
-    if head
-        .split(|b| *b == b'_')
-        .any(|part| NAME_HEADS.iter().any(|head| head.as_bytes() == part))
-    {
+    if head.split(|b| *b == b'_').any(|part| NAME_HEADS.iter().any(|head| head.as_bytes() == part)) {
         return None;
     }
     let mut value = assignment::value(hay, hit.start, name_end)?;
@@ -200,9 +238,7 @@ fn named_value(hay: &Hay<'_>, hit: &Range<usize>) -> Option<Value> {
     }
     if !value.quoted {
         // A full stop or comma that ends the sentence.
-        let kept = hay.skip_back(value.range.end, value.range.len(), |b| {
-            matches!(b, b'.' | b'!' | b'?' | b':')
-        });
+        let kept = hay.skip_back(value.range.end, value.range.len(), |b| matches!(b, b'.' | b'!' | b'?' | b':'));
         value.range.end = kept;
     }
     (!value.range.is_empty()).then_some(value)
@@ -222,8 +258,7 @@ fn begins_word(hay: &Hay<'_>, at: usize) -> bool {
 fn is_code(hay: &Hay<'_>, value: &Value) -> bool {
     let bytes = hay.get(value.range.clone());
     let name = |part: &[u8]| {
-        part.first()
-            .is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')
+        part.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')
             && part.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
     };
     let call = matches!(hay.at(value.range.end), Some(b'(' | b'[' | b'{'));
@@ -238,8 +273,7 @@ fn random(bytes: &[u8]) -> bool {
     let turns = bytes
         .windows(2)
         .filter(|pair| {
-            pair[0].is_ascii_digit() != pair[1].is_ascii_digit()
-                && pair.iter().all(u8::is_ascii_alphanumeric)
+            pair[0].is_ascii_digit() != pair[1].is_ascii_digit() && pair.iter().all(u8::is_ascii_alphanumeric)
         })
         .count();
     turns >= 4
@@ -248,8 +282,8 @@ fn random(bytes: &[u8]) -> bool {
 /// Whether a value names something: a file, a path, a date, a version, an URL, words joined by dashes.
 fn is_named_thing(bytes: &[u8]) -> bool {
     const ENDINGS: &[&str] = &[
-        ".json", ".txt", ".pem", ".key", ".py", ".js", ".ts", ".rs", ".go", ".java", ".yml",
-        ".yaml", ".toml", ".env", ".xml", ".html", ".md", ".com", ".org", ".io", ".net",
+        ".json", ".txt", ".pem", ".key", ".py", ".js", ".ts", ".rs", ".go", ".java", ".yml", ".yaml", ".toml", ".env",
+        ".xml", ".html", ".md", ".com", ".org", ".io", ".net",
     ];
     let lower = bytes.to_ascii_lowercase();
     let letters = bytes.iter().filter(|b| b.is_ascii_alphabetic()).count();

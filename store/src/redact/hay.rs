@@ -18,11 +18,7 @@ impl<'t> Hay<'t> {
     /// The stretch `bounds` of `text`; offsets taken and given by all methods are offsets into `text`.
     pub(crate) fn new(text: &'t str, bounds: Range<usize>) -> Self {
         let hi = bounds.end.min(text.len());
-        Self {
-            bytes: text.as_bytes(),
-            lo: bounds.start.min(hi),
-            hi,
-        }
+        Self { bytes: text.as_bytes(), lo: bounds.start.min(hi), hi }
     }
 
     /// The byte at `at`, if it lies in the stretch.
@@ -37,12 +33,24 @@ impl<'t> Hay<'t> {
 
     /// At most `max` bytes from `from` on.
     pub(crate) fn ahead(&self, from: usize, max: usize) -> &'t [u8] {
+        let ahead = self.slice_ahead(from, max);
+        charge(ahead.len().min(CHARGED_BYTES));
+        ahead
+    }
+
+    fn slice_ahead(&self, from: usize, max: usize) -> &'t [u8] {
         let from = from.clamp(self.lo, self.hi);
         &self.bytes[from..from.saturating_add(max).min(self.hi)]
     }
 
     /// At most `max` bytes that end right before `to`.
     pub(crate) fn behind(&self, to: usize, max: usize) -> &'t [u8] {
+        let behind = self.slice_behind(to, max);
+        charge(behind.len().min(CHARGED_BYTES));
+        behind
+    }
+
+    fn slice_behind(&self, to: usize, max: usize) -> &'t [u8] {
         let to = to.clamp(self.lo, self.hi);
         &self.bytes[to.saturating_sub(max).max(self.lo)..to]
     }
@@ -54,21 +62,16 @@ impl<'t> Hay<'t> {
 
     /// The first offset at or after `from` whose byte does not satisfy `keep`, at most `max` bytes on.
     pub(crate) fn skip(&self, from: usize, max: usize, keep: impl Fn(u8) -> bool) -> usize {
-        from + self
-            .ahead(from, max)
-            .iter()
-            .take_while(|&&b| keep(b))
-            .count()
+        let kept = self.slice_ahead(from, max).iter().take_while(|&&b| keep(b)).count();
+        charge(kept + 1);
+        from + kept
     }
 
     /// The smallest offset such that all bytes from there to `to` satisfy `keep`, at most `max` bytes back.
     pub(crate) fn skip_back(&self, to: usize, max: usize, keep: impl Fn(u8) -> bool) -> usize {
-        to - self
-            .behind(to, max)
-            .iter()
-            .rev()
-            .take_while(|&&b| keep(b))
-            .count()
+        let kept = self.slice_behind(to, max).iter().rev().take_while(|&&b| keep(b)).count();
+        charge(kept + 1);
+        to - kept
     }
 
     /// Whether the stretch begins at `at` because a placeholder ends there.
@@ -103,29 +106,39 @@ impl<'t> Hay<'t> {
         let behind = self.behind(at, 16);
         match behind {
             [.., b'\\', b'n' | b't' | b'r' | b'b' | b'f' | b'v' | b'0'] => true,
-            [.., b'\\', b'u', a, b, c, d] if [a, b, c, d].iter().all(|h| h.is_ascii_hexdigit()) => {
-                true
-            }
+            [.., b'\\', b'u', a, b, c, d] if [a, b, c, d].iter().all(|h| h.is_ascii_hexdigit()) => true,
             [.., b'\\', b'x', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
             [.., b'%', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
             [.., b'm'] => {
                 // The introducer may be the raw byte or its own escape (`\u001b[31m`), hence the test on `[` alone
                 // with what such escapes end in.
-                let digits = behind[..behind.len() - 1]
-                    .iter()
-                    .rev()
-                    .take_while(|b| b.is_ascii_digit() || **b == b';')
-                    .count();
-                match behind[..behind.len() - 1 - digits] {
-                    [.., 0x1b, b'['] => true,
-                    [.., b'1', b'b' | b'B', b'['] => true,
-                    [.., b'3', b'3', b'['] => true,
-                    [.., b'\\', b'e', b'['] => true,
-                    _ => false,
-                }
+                let digits =
+                    behind[..behind.len() - 1].iter().rev().take_while(|b| b.is_ascii_digit() || **b == b';').count();
+                matches!(
+                    behind[..behind.len() - 1 - digits],
+                    [.., 0x1b, b'['] | [.., b'1', b'b' | b'B', b'['] | [.., b'3', b'3', b'['] | [.., b'\\', b'e', b'[']
+                )
             }
             _ => false,
         }
+    }
+}
+
+/// A slice handed out counts as read up to this length; the longer ones are searched with the methods that count.
+const CHARGED_BYTES: usize = 4096;
+
+/// Counts bytes read, in tests only: they check that the work of all rules together stays linear.
+fn charge(_bytes: usize) {
+    #[cfg(test)]
+    work::BYTES.with(|sum| sum.set(sum.get() + _bytes as u64));
+}
+
+#[cfg(test)]
+pub(crate) mod work {
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(crate) static BYTES: Cell<u64> = const { Cell::new(0) };
     }
 }
 

@@ -104,30 +104,50 @@ pub struct Redacted<'t> {
 impl fmt::Debug for Redacted<'_> {
     /// Shows lengths and counts only: the text may still hold what the other class would take out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redacted")
-            .field("text_bytes", &self.text.len())
-            .field("fired", &self.fired)
-            .finish()
+        f.debug_struct("Redacted").field("text_bytes", &self.text.len()).field("fired", &self.fired).finish()
     }
 }
+
+/// Rounds of [`redact`] at most. The rules are written such that a replacement reveals nothing that the round before could
+/// not see, so a second round only confirms the first; the rare exceptions (a password that ran into another secret) end
+/// with the third. The bound keeps text made to peel open layer by layer from costing more than this many scans.
+const ROUNDS: usize = 8;
 
 /// Replaces every secret of `classes` in `text` by a placeholder that names its kind.
 ///
 /// Never fails, never panics; time is linear in the length of the text.
 pub fn redact(text: &str, classes: Classes) -> Redacted<'_> {
     let scanner = Scanner::get();
+    let mut counts = vec![0usize; scanner.rules.len()];
+    let mut text = Cow::Borrowed(text);
+    for _ in 0..ROUNDS {
+        match replaced(scanner, &text, classes, &mut counts) {
+            Some(next) => text = Cow::Owned(next),
+            None => break,
+        }
+    }
+    let mut fired: Vec<Fired> = Vec::new();
+    for (rule, count) in scanner.rules.iter().zip(counts) {
+        match fired.iter_mut().find(|fired| fired.rule == rule.id) {
+            _ if count == 0 => {}
+            // Several rules of the table may be for one kind.
+            Some(same) => same.count += count,
+            None => fired.push(Fired { rule: rule.id, class: rule.class, count }),
+        }
+    }
+    Redacted { text, fired }
+}
+
+/// One round: the text with its claims replaced, or `None` where there are none. Adds to the count of each rule.
+fn replaced(scanner: &Scanner, text: &str, classes: Classes, counts: &mut [usize]) -> Option<String> {
     let mut claims = Vec::new();
     scanner.scan(text, classes, |claimed| {
         claims.push(claimed);
         ControlFlow::Continue(())
     });
     if claims.is_empty() {
-        return Redacted {
-            text: Cow::Borrowed(text),
-            fired: Vec::new(),
-        };
+        return None;
     }
-    let mut counts = vec![0usize; scanner.rules.len()];
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
     for Claimed { range, rule } in merged(scanner, text, claims) {
@@ -139,21 +159,7 @@ pub fn redact(text: &str, classes: Classes) -> Redacted<'_> {
         from = range.end;
     }
     out.push_str(&text[from..]);
-    let fired = scanner
-        .rules
-        .iter()
-        .zip(counts)
-        .filter(|(_, count)| *count > 0)
-        .map(|(rule, count)| Fired {
-            rule: rule.id,
-            class: rule.class,
-            count,
-        })
-        .collect();
-    Redacted {
-        text: Cow::Owned(out),
-        fired,
-    }
+    Some(out)
 }
 
 /// The kind of a secret of `classes` that `text` holds, or `None` when [`redact`] would leave the text as it is. Stops at
@@ -179,24 +185,12 @@ fn merged(scanner: &Scanner, text: &str, mut claims: Vec<Claimed>) -> Vec<Claime
             claimed.range.end += 1;
         }
     }
-    claims.sort_by_key(|claimed| {
-        (
-            claimed.range.start,
-            std::cmp::Reverse(claimed.range.end),
-            claimed.rule,
-        )
-    });
+    claims.sort_by_key(|claimed| (claimed.range.start, std::cmp::Reverse(claimed.range.end), claimed.rule));
     // Smaller is more telling.
     let telling = |claimed: &Claimed| {
         let rule = scanner.rules[claimed.rule];
         let catch_all = rule.provider == generic::PROVIDER;
-        (
-            rule.class,
-            catch_all,
-            std::cmp::Reverse(claimed.range.len()),
-            claimed.range.start,
-            claimed.rule,
-        )
+        (rule.class, catch_all, std::cmp::Reverse(claimed.range.len()), claimed.range.start, claimed.rule)
     };
     let mut joined: Vec<(Claimed, Claimed)> = Vec::new();
     for claimed in claims {
@@ -210,11 +204,5 @@ fn merged(scanner: &Scanner, text: &str, mut claims: Vec<Claimed>) -> Vec<Claime
             _ => joined.push((claimed.clone(), claimed)),
         }
     }
-    joined
-        .into_iter()
-        .map(|(whole, best)| Claimed {
-            range: whole.range,
-            rule: best.rule,
-        })
-        .collect()
+    joined.into_iter().map(|(whole, best)| Claimed { range: whole.range, rule: best.rule }).collect()
 }

@@ -1,28 +1,14 @@
 //! Private keys in their text forms: PEM of all kinds (also OpenSSH, PGP and SSH2), PuTTY, a PEM file in base64, age.
 
+use super::entropy::find;
 use super::hay::Hay;
 use super::rule::{Rule, found, token};
 use std::ops::Range;
 
 pub(crate) const RULES: &[Rule] = &[
-    found(
-        "private-key",
-        "PEM (RFC 7468)",
-        &["-----begin ", "---- begin ", "-----end ", "---- end "],
-        block,
-    ),
-    found(
-        "putty-private-key",
-        "PuTTY",
-        &["putty-user-key-file-"],
-        putty,
-    ),
-    found(
-        "private-key-base64",
-        "PEM in base64",
-        &["LS0tLS1CRUdJTi"],
-        encoded_pem,
-    ),
+    found("private-key", "PEM (RFC 7468)", &["-----begin ", "---- begin ", "-----end ", "---- end "], block),
+    found("putty-private-key", "PuTTY", &["putty-user-key-file-"], putty),
+    found("private-key-base64", "PEM in base64", &["LS0tLS1CRUdJTi"], encoded_pem),
     token(
         "age-secret-key",
         "age",
@@ -47,25 +33,14 @@ const HEADER_LINES: usize = 8;
 /// Where the label that begins at `at` ends, delimiter included, if the label is that of a private key.
 fn private_label(hay: &Hay<'_>, at: usize) -> Option<usize> {
     let ahead = hay.ahead(at, LABEL_BYTES);
-    let label = ahead
-        .iter()
-        .take_while(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || **b == b' ')
-        .count();
+    let label = ahead.iter().take_while(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || **b == b' ').count();
     let text = std::str::from_utf8(ahead.get(..label)?).ok()?;
     let dashes = hay.skip(at + label, 5, |b| b == b'-');
     (text.contains("PRIVATE KEY") && dashes - (at + label) >= 4).then_some(dashes)
 }
 
 fn block(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
-    if hay
-        .get(hit.clone())
-        .to_ascii_lowercase()
-        .ends_with(b"begin ")
-    {
-        pem(hay, hit)
-    } else {
-        pem_tail(hay, hit)
-    }
+    if hay.get(hit.clone()).to_ascii_lowercase().ends_with(b"begin ") { pem(hay, hit) } else { pem_tail(hay, hit) }
 }
 
 /// The alphabet of PEM bodies; dashes are not part of it.
@@ -75,21 +50,29 @@ fn is_body(byte: u8) -> bool {
 
 fn pem(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let body_at = private_label(hay, hit.end)?;
-    let body = hay.ahead(body_at, BLOCK_BYTES);
-    // Up to the next dashes: headers have single ones, SSH comments and armour checksums none.
-    let mut at = 0;
-    while let Some(dashes) = find(body.get(at..)?, b"----").map(|found| at + found) {
-        let marker = hay.skip(body_at + dashes, 5, |b| b == b'-');
-        let word = hay.skip(marker, 1, |b| b == b' ');
-        if hay.ahead(word, 4).eq_ignore_ascii_case(b"END ")
-            && let Some(end) = private_label(hay, word + 4)
-        {
-            return longest_run(&body[..dashes]).map(|_| hit.start..end);
-        }
-        if hay.ahead(word, 6).eq_ignore_ascii_case(b"BEGIN ") {
+    let mut at = body_at;
+    // Up to the next dashes: headers have single ones, base64 and armour checksums none.
+    loop {
+        let dash = hay.skip(at, BLOCK_BYTES - (at - body_at), |b| b != b'-');
+        let marker = hay.skip(dash, 5, |b| b == b'-');
+        if marker == dash {
             break;
         }
-        at = marker - body_at;
+        let word = hay.skip(marker, 1, |b| b == b' ');
+        let delimiter = marker - dash >= 4;
+        if delimiter
+            && hay.ahead(word, 4).eq_ignore_ascii_case(b"END ")
+            && let Some(end) = private_label(hay, word + 4)
+        {
+            return longest_run(hay.get(body_at..dash)).map(|_| hit.start..end);
+        }
+        if delimiter && hay.ahead(word, 6).eq_ignore_ascii_case(b"BEGIN ") {
+            break;
+        }
+        at = marker;
+        if at - body_at >= BLOCK_BYTES {
+            break;
+        }
     }
     let end = end_of_run(hay, body_at)?;
     Some(hit.start..end)
@@ -103,11 +86,7 @@ fn pem_tail(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     loop {
         let line_end = back_over_break(hay, start);
         let line_start = hay.skip_back(line_end, 128, is_body);
-        let line_start = if hay.ends_escape(line_start + 1) {
-            line_start + 1
-        } else {
-            line_start
-        };
+        let line_start = if hay.ends_escape(line_start + 1) { line_start + 1 } else { line_start };
         let length = line_end.saturating_sub(line_start);
         // The last line may be short, those before it may not: what is above the key are words.
         if length == 0 || (start != hit.start && length < RUN_BYTES) {
@@ -154,10 +133,7 @@ fn end_of_run(hay: &Hay<'_>, at: usize) -> Option<usize> {
         if name == at || hay.ahead(name, 2) != b": " {
             break;
         }
-        at = over_break(
-            hay,
-            hay.skip(name, 256, |b| !matches!(b, b'\n' | b'\r' | b'\\')),
-        );
+        at = over_break(hay, hay.skip(name, 256, |b| !matches!(b, b'\n' | b'\r' | b'\\')));
     }
     let mut end = None;
     loop {
@@ -180,15 +156,7 @@ fn end_of_run(hay: &Hay<'_>, at: usize) -> Option<usize> {
 
 /// The longest run of base64 in `body` if it is long enough for a key, line breaks not counted.
 fn longest_run(body: &[u8]) -> Option<usize> {
-    body.split(|&b| !is_body(b))
-        .map(<[u8]>::len)
-        .max()
-        .filter(|&longest| longest >= RUN_BYTES)
-}
-
-fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
-    hay.windows(needle.len())
-        .position(|window| window == needle)
+    body.split(|&b| !is_body(b)).map(<[u8]>::len).max().filter(|&longest| longest >= RUN_BYTES)
 }
 
 /// PuTTY's own key file: header lines `Name: value`, base64 lines, to the MAC. A file cut short ends where its lines do.
@@ -199,14 +167,14 @@ fn putty(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     loop {
         let line_end = hay.skip(at, 512, |b| !matches!(b, b'\n' | b'\r' | b'\\' | b'"'));
         let line = hay.get(at..line_end);
-        let header = line.iter().position(|&b| b == b':').is_some_and(|colon| {
-            line[..colon]
-                .iter()
-                .all(|b| b.is_ascii_alphanumeric() || *b == b'-')
-                && colon > 0
-        });
+        let header = line
+            .iter()
+            .position(|&b| b == b':')
+            .is_some_and(|colon| line[..colon].iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-') && colon > 0);
         let encoded = !line.is_empty() && line.iter().all(|&b| is_body(b));
-        if !header && !encoded {
+        // Another file begins there.
+        let next_file = at > hit.start && line.starts_with(b"PuTTY-User-Key-File-");
+        if next_file || (!header && !encoded) {
             break;
         }
         material |= encoded && line.len() >= RUN_BYTES;

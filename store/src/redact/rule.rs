@@ -29,10 +29,7 @@ pub(crate) enum Shape {
     /// stand alone as a word; an unbounded one has a prefix so telling that it is taken wherever it stands.
     Token { body: &'static str, bounded: bool },
     /// The keyword (in exactly this case) stands inside the token.
-    Infix {
-        before: &'static str,
-        after: &'static str,
-    },
+    Infix { before: &'static str, after: &'static str },
     /// The keyword (any case) is in the name that a value matching `value` is assigned to.
     Assigned { value: &'static str },
     /// Found by code.
@@ -44,7 +41,7 @@ pub(crate) enum Shape {
 const TOKEN_FLOOR: f64 = 1.8;
 
 /// Floor for a value recognised by the name it is assigned to.
-const ASSIGNED_FLOOR: f64 = 2.8;
+const ASSIGNED_FLOOR: f64 = 2.2;
 
 /// A token with a prefix so telling that it is taken wherever it stands. The body must be at least
 /// [`super::scanner::FLOOR_BYTES`] long.
@@ -59,10 +56,7 @@ pub(crate) const fn token(
         provider,
         class: Class::Credential,
         keywords,
-        shape: Shape::Token {
-            body,
-            bounded: false,
-        },
+        shape: Shape::Token { body, bounded: false },
         floor: TOKEN_FLOOR,
     }
 }
@@ -79,10 +73,7 @@ pub(crate) const fn word(
         provider,
         class: Class::Credential,
         keywords,
-        shape: Shape::Token {
-            body,
-            bounded: true,
-        },
+        shape: Shape::Token { body, bounded: true },
         floor: TOKEN_FLOOR,
     }
 }
@@ -95,14 +86,7 @@ pub(crate) const fn infix(
     before: &'static str,
     after: &'static str,
 ) -> Rule {
-    Rule {
-        id,
-        provider,
-        class: Class::Credential,
-        keywords,
-        shape: Shape::Infix { before, after },
-        floor: TOKEN_FLOOR,
-    }
+    Rule { id, provider, class: Class::Credential, keywords, shape: Shape::Infix { before, after }, floor: TOKEN_FLOOR }
 }
 
 /// A value without a prefix of its own, known by the name it is assigned to.
@@ -112,14 +96,7 @@ pub(crate) const fn assigned(
     keywords: &'static [&'static str],
     value: &'static str,
 ) -> Rule {
-    Rule {
-        id,
-        provider,
-        class: Class::Credential,
-        keywords,
-        shape: Shape::Assigned { value },
-        floor: ASSIGNED_FLOOR,
-    }
+    Rule { id, provider, class: Class::Credential, keywords, shape: Shape::Assigned { value }, floor: ASSIGNED_FLOOR }
 }
 
 /// The rule with another floor.
@@ -134,43 +111,17 @@ pub(crate) const fn found(
     keywords: &'static [&'static str],
     search: Search,
 ) -> Rule {
-    Rule {
-        id,
-        provider,
-        class: Class::Credential,
-        keywords,
-        shape: Shape::Found(search),
-        floor: 0.0,
-    }
+    Rule { id, provider, class: Class::Credential, keywords, shape: Shape::Found(search), floor: 0.0 }
 }
 
 /// Identity data found by code.
-pub(crate) const fn personal(
-    id: &'static str,
-    keywords: &'static [&'static str],
-    search: Search,
-) -> Rule {
-    Rule {
-        id,
-        provider: "identity",
-        class: Class::Identity,
-        keywords,
-        shape: Shape::Found(search),
-        floor: 0.0,
-    }
+pub(crate) const fn personal(id: &'static str, keywords: &'static [&'static str], search: Search) -> Rule {
+    Rule { id, provider: "identity", class: Class::Identity, keywords, shape: Shape::Found(search), floor: 0.0 }
 }
 
 /// All rules, most telling first: where two rules of one class claim the same text, the one earlier in the table names
 /// it. The catch-all comes after every credential with a name, identity last.
 pub(crate) fn all() -> impl Iterator<Item = &'static Rule> {
-    [
-        private_key::RULES,
-        tokens::RULES,
-        contextual::RULES,
-        authority::RULES,
-        generic::RULES,
-        identity::RULES,
-    ]
-    .into_iter()
-    .flatten()
+    let telling = [contextual::RULES, authority::RULES, generic::RULES, identity::RULES];
+    [private_key::RULES].into_iter().chain(tokens::TABLES).chain(telling).flatten()
 }

@@ -35,26 +35,11 @@ pub(crate) struct Sample {
 }
 
 const fn bare(rule: &'static str, secret: &'static [Part]) -> Sample {
-    Sample {
-        rule,
-        before: "",
-        secret,
-        after: "",
-    }
+    Sample { rule, before: "", secret, after: "" }
 }
 
-const fn within(
-    rule: &'static str,
-    before: &'static str,
-    secret: &'static [Part],
-    after: &'static str,
-) -> Sample {
-    Sample {
-        rule,
-        before,
-        secret,
-        after,
-    }
+const fn within(rule: &'static str, before: &'static str, secret: &'static [Part], after: &'static str) -> Sample {
+    Sample { rule, before, secret, after }
 }
 
 #[rustfmt::skip]
@@ -106,6 +91,16 @@ pub(crate) const SAMPLES: &[Sample] = &[
     bare("supabase-secret-key", &[Text("sb_secret_"), Random(URL64, 31)]),
     bare("neon-api-key", &[Text("napi_"), Random(LOWER, 64)]),
     bare("databricks-token", &[Text("dapi"), Random(HEX, 32), Text("-2")]),
+    bare("aws-access-key-id", &[Text("A3T"), Random(UPPER, 17)]),
+    bare("aws-bedrock-key", &[Text("bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t"), Random(BASE64, 90)]),
+    bare("dropbox-token", &[Random(LOWER, 11), Text("AAAAAAAAAA"), Random(URL64, 43)]),
+    bare("dropbox-token", &[Text("sl."), Random(URL64, 136)]),
+    bare("yandex-iam-token", &[Text("t1."), Random(URL64, 200), Text("."), Random(URL64, 86)]),
+    bare("yandex-access-key", &[Text("YC"), Random(ALNUM, 38)]),
+    bare("clickhouse-key", &[Text("4b1d"), Random(ALNUM, 38)]),
+    bare("openshift-token", &[Text("sha256~"), Random(URL64, 43)]),
+    bare("defined-networking-key", &[Text("dnkey-"), Random(ALNUM, 26), Text("-"), Random(ALNUM, 52)]),
+    bare("maxmind-key", &[Random(ALNUM, 6), Text("_"), Random(ALNUM, 29), Text("_mmk")]),
     // Code hosts, CI, registries
     within("github-token", "https://x:", &[Text("ghp_"), Random(ALNUM, 36)], "@github.com/a/b"),
     bare("github-token", &[Text("gho_"), Random(ALNUM, 36)]),
@@ -175,7 +170,7 @@ pub(crate) const SAMPLES: &[Sample] = &[
     bare("slack-app-token", &[Text("xapp-1-A"), Random(UPPER, 10), Text("-"), Random(DIGITS, 13), Text("-"), Random(HEX, 64)]),
     within("slack-webhook", "https://", &[Text("hooks.slack.com/services/T"), Random(UPPER, 10), Text("/B"), Random(UPPER, 10), Text("/"), Random(ALNUM, 24)], ""),
     within("discord-webhook", "https://", &[Text("discord.com/api/webhooks/"), Random(DIGITS, 18), Text("/"), Random(URL64, 68)], ""),
-    bare("discord-bot-token", &[Text("MT"), Random(ALNUM, 24), Text("."), Random(ALNUM, 6), Text("."), Random(URL64, 38)]),
+    bare("discord-bot-token", &[Base64Of("11234567890123456", 1), Text("."), Random(ALNUM, 6), Text("."), Random(URL64, 38)]),
     within("telegram-bot-token", "https://api.telegram.org/bot/", &[Random("123456789", 10), Text(":AA"), Random(ALNUM, 33)], "/getMe"),
     within("teams-webhook", "https://acme.", &[Text("webhook.office.com/webhookb2/"), Uuid, Text("@"), Uuid, Text("/IncomingWebhook/"), Random(HEX, 32), Text("/"), Uuid], ""),
     within("zapier-webhook", "https://", &[Text("hooks.zapier.com/hooks/catch/"), Random(DIGITS, 8), Text("/"), Random(LOWER, 7), Text("/"), Random(LOWER, 6)], ""),
@@ -202,6 +197,8 @@ pub(crate) const SAMPLES: &[Sample] = &[
     bare("shippo-token", &[Text("shippo_live_"), Random(HEX, 40)]),
     bare("duffel-token", &[Text("duffel_live_"), Random(URL64, 43)]),
     bare("facebook-access-token", &[Text("EAAM"), Random(ALNUM, 150)]),
+    bare("facebook-app-token", &[Random(DIGITS, 16), Text("|"), Random(URL64, 27)]),
+    bare("settlemint-token", &[Text("sm_pat_"), Random(ALNUM, 16)]),
     // Work and watching
     bare("grafana-token", &[Text("glc_"), Random(BASE64, 100)]),
     bare("grafana-service-token", &[Text("glsa_"), Random(ALNUM, 32), Text("_"), Random(HEX, 8)]),
@@ -225,7 +222,16 @@ pub(crate) const SAMPLES: &[Sample] = &[
     bare("readme-api-key", &[Text("rdme_"), Random(LOWER, 70)]),
     bare("frameio-token", &[Text("fio-u-"), Random(URL64, 64)]),
     bare("mapbox-secret-token", &[Text("sk.eyJ1Ijoi"), Random(ALNUM, 60), Text("."), Random(URL64, 22)]),
+    bare("adobe-client-secret", &[Text("p8e-"), Random(ALNUM, 32)]),
+    bare("twitter-bearer-token", &[Text("AAAAAAAAAAAAAAAAAAAAAA"), Random(ALNUM, 88)]),
+    bare("intra42-secret", &[Text("s-s4t2ud-"), Random(HEX, 64)]),
+    bare("authress-key", &[Text("sc_"), Random(LOWER, 9), Text("."), Random(LOWER, 4), Text(".acc_"), Random(LOWER, 14), Text("."), Random(LOWER, 60)]),
+    bare("jwt-base64", &[Base64Of("eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJ", 60)]),
     // contextual.rs
+    within("session-cookie", "Cookie: PHPSESSID=", &[Random(LOWER, 26)], "; a=b"),
+    within("sidekiq-key", "BUNDLE_ENTERPRISE__CONTRIBSYS__COM=", &[Random(HEX, 8), Text(":"), Random(HEX, 8)], "\n"),
+    bare("hashicorp-vault-token", &[Text("s."), Random(TURNS, 24)]),
+    within("kubernetes-secret", "apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\ndata:\n  ", &[Text("user: "), Random(ALNUM, 8), Text("\n  pw: "), Random(ALNUM, 12)], "\ntype: Opaque\n"),
     within("aws-secret-access-key", "aws_secret_access_key = ", &[Random(BASE64, 40)], "\n"),
     within("aws-secret-access-key", "\"SecretAccessKey\": \"", &[Random(BASE64, 40)], "\"}"),
     within("aws-session-token", "AWS_SESSION_TOKEN=", &[Random(BASE64, 200)], "\n"),
@@ -274,6 +280,9 @@ pub(crate) const SAMPLES: &[Sample] = &[
     within("bearer-token", "Authorization: Bearer ", &[Random(ALNUM, 40)], "\n"),
     within("bearer-token", "{\"Authorization\": \"Bearer ", &[Random(ALNUM, 40)], "\"}"),
     within("curl-password", "curl -s -u ada:", &[Random(TURNS, 8)], " https://example.com"),
+    within("command-password", "sshpass -p '", &[Random(TURNS, 8)], "' ssh ada@host"),
+    within("command-password", "mysql -u ada -p", &[Random(TURNS, 8)], " shop"),
+    within("command-password", "redis-cli -h cache -a ", &[Random(TURNS, 12)], " ping"),
     within("netrc-password", "machine example.com login ada password ", &[Random(TURNS, 9)], "\n"),
     within("docker-auth", "{\"auths\": {\"r\": {\"auth\": \"", &[Base64Of("ada:", 12)], "\"}}}"),
     // generic.rs
@@ -330,11 +339,7 @@ impl Dice {
         let from = self.below(bytes.len());
         (0..length)
             .map(|at| {
-                let drawn = if alphabet == TURNS {
-                    from + at
-                } else {
-                    self.below(bytes.len())
-                };
+                let drawn = if alphabet == TURNS { from + at } else { self.below(bytes.len()) };
                 char::from(bytes[drawn % bytes.len()])
             })
             .collect()
@@ -361,15 +366,12 @@ fn encode(text: &str) -> String {
     text.as_bytes()
         .chunks(3)
         .flat_map(|chunk| {
-            let word = chunk.iter().fold(0u32, |word, b| word << 8 | u32::from(*b))
-                << (8 * (3 - chunk.len()));
-            (0..4).map(move |at| {
-                if at > chunk.len() {
-                    '='
-                } else {
-                    char::from(alphabet[(word >> (18 - 6 * at)) as usize & 63])
-                }
-            })
+            let word = chunk.iter().fold(0u32, |word, b| word << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+            (0..4).map(
+                move |at| {
+                    if at > chunk.len() { '=' } else { char::from(alphabet[(word >> (18 - 6 * at)) as usize & 63]) }
+                },
+            )
         })
         .collect()
 }

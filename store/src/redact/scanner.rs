@@ -63,10 +63,7 @@ impl Scanner {
         let mut by_keyword: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
         for (index, rule) in rules.iter().enumerate() {
             for (which, keyword) in rule.keywords.iter().enumerate() {
-                by_keyword
-                    .entry(keyword.to_ascii_lowercase())
-                    .or_default()
-                    .push((index, which));
+                by_keyword.entry(keyword.to_ascii_lowercase()).or_default().push((index, which));
             }
         }
         let automaton = AhoCorasick::builder()
@@ -77,22 +74,12 @@ impl Scanner {
             // Only too many or too long patterns can fail here, and the table is a constant that every test builds.
             .expect("the keyword table is a constant that fits an automaton");
         let compiled = rules.iter().map(|_| OnceLock::new()).collect();
-        Self {
-            rules,
-            automaton,
-            wakes: by_keyword.into_values().collect(),
-            compiled,
-        }
+        Self { rules, automaton, wakes: by_keyword.into_values().collect(), compiled }
     }
 
     /// Calls `claim` for every range that a rule of `classes` claims, in order of where its keyword ends, until it breaks.
     /// Ranges may overlap.
-    pub(crate) fn scan(
-        &self,
-        text: &str,
-        classes: Classes,
-        mut claim: impl FnMut(Claimed) -> ControlFlow<()>,
-    ) {
+    pub(crate) fn scan(&self, text: &str, classes: Classes, mut claim: impl FnMut(Claimed) -> ControlFlow<()>) {
         let mut gaps = gaps(text);
         let mut gap = gaps.next().unwrap_or(0..text.len());
         // A rule that claimed up to here is not tried on keywords inside its own claim.
@@ -125,19 +112,11 @@ impl Scanner {
         }
     }
 
-    fn try_rule(
-        &self,
-        index: usize,
-        which: usize,
-        hay: &Hay<'_>,
-        hit: Range<usize>,
-    ) -> Option<Range<usize>> {
+    fn try_rule(&self, index: usize, which: usize, hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
         let rule = self.rules[index];
         match rule.shape {
             Shape::Token { bounded, .. } => {
-                if hay.get(hit.clone()) != rule.keywords[which].as_bytes()
-                    || (bounded && !hay.opens(hit.start))
-                {
+                if hay.get(hit.clone()) != rule.keywords[which].as_bytes() || (bounded && !hay.opens(hit.start)) {
                     return None;
                 }
                 let rest = hay.ahead(hit.end, REACH_BYTES);
@@ -156,27 +135,18 @@ impl Scanner {
                 let behind = hay.behind(hit.start, LOOK_BACK_BYTES);
                 let head = expressions.before.as_ref()?.find(behind)?;
                 let tail = expressions.after.find(hay.ahead(hit.end, REACH_BYTES))?;
-                let (start, end) = (
-                    hit.start - (behind.len() - head.start()),
-                    hit.end + tail.end(),
-                );
+                let (start, end) = (hit.start - (behind.len() - head.start()), hit.end + tail.end());
                 let whole = hay.get(start..end);
-                (hay.opens(start)
-                    && hay.closes(end)
-                    && !is_documentation(whole)
-                    && shannon(whole) >= rule.floor)
+                (hay.opens(start) && hay.closes(end) && !is_documentation(whole) && shannon(whole) >= rule.floor)
                     .then_some(start..end)
             }
-            Shape::Assigned { .. } => {
-                let value = assignment::after_name(hay, hit)?;
+            Shape::Assigned { .. } => assignment::after_name(hay, hit).find_map(|value| {
                 let rest = hay.ahead(value.start, REACH_BYTES);
                 let found = self.expressions(index).after.find(rest)?;
                 let end = value.start + found.end();
-                (hay.closes(end)
-                    && shannon(found.as_bytes()) >= rule.floor
-                    && !is_documentation(found.as_bytes()))
-                .then_some(value.start..end)
-            }
+                (hay.closes(end) && shannon(found.as_bytes()) >= rule.floor && !is_documentation(found.as_bytes()))
+                    .then_some(value.start..end)
+            }),
             Shape::Found(search) => search(hay, hit),
         }
     }
@@ -185,26 +155,18 @@ impl Scanner {
         self.compiled[index].get_or_init(|| {
             let (before, after) = match self.rules[index].shape {
                 Shape::Token { body, .. } => (None, body),
-                Shape::Infix { before, after } => {
-                    (Some(compile(&format!(r"(?:{before})\z"))), after)
-                }
+                Shape::Infix { before, after } => (Some(compile(&format!(r"(?:{before})\z"))), after),
                 Shape::Assigned { value } => (None, value),
                 Shape::Found(_) => (None, ""),
             };
-            Compiled {
-                before,
-                after: compile(&format!(r"\A(?:{after})")),
-            }
+            Compiled { before, after: compile(&format!(r"\A(?:{after})")) }
         })
     }
 }
 
 /// Expressions are constants of the table; a test compiles each of them.
 fn compile(expression: &str) -> Regex {
-    RegexBuilder::new(expression)
-        .unicode(false)
-        .build()
-        .expect("rule expressions are constants that a test compiles")
+    RegexBuilder::new(expression).unicode(false).build().expect("rule expressions are constants that a test compiles")
 }
 
 /// Whether the first bytes of the random part reach the floor.
@@ -214,8 +176,7 @@ fn measured(body: &[u8], floor: f64) -> bool {
 
 /// Whether a token is one that documentation shows: providers put `EXAMPLE` into theirs, people write `xxxxxx`.
 fn is_documentation(token: &[u8]) -> bool {
-    contains(&token.to_ascii_lowercase(), b"example")
-        || contains(&token.to_ascii_lowercase(), b"xxxxxx")
+    contains(&token.to_ascii_lowercase(), b"example") || contains(&token.to_ascii_lowercase(), b"xxxxxx")
 }
 
 /// The stretches of `text` between placeholders, in order. A placeholder is `[REDACTED:kind]` with any well-formed kind,
@@ -235,9 +196,7 @@ fn gaps(text: &str) -> impl Iterator<Item = Range<usize>> {
                 .take(PLACEHOLDER_KIND_BYTES + 1)
                 .take_while(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || **b == b'-')
                 .count();
-            if (1..=PLACEHOLDER_KIND_BYTES).contains(&kind)
-                && text.as_bytes().get(kind_at + kind) == Some(&b']')
-            {
+            if (1..=PLACEHOLDER_KIND_BYTES).contains(&kind) && text.as_bytes().get(kind_at + kind) == Some(&b']') {
                 let gap = from..at;
                 from = kind_at + kind + 1;
                 return Some(gap);
@@ -259,9 +218,7 @@ mod tests {
             scanner.expressions(index);
             assert!(!rule.keywords.is_empty(), "{}", rule.id);
             assert!(
-                rule.id
-                    .bytes()
-                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+                rule.id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
                     && rule.id.len() <= PLACEHOLDER_KIND_BYTES,
                 "{}",
                 rule.id

@@ -1,9 +1,7 @@
 //! Peers that do not keep to the rules.
 
 use futures::{AsyncReadExt as _, AsyncWriteExt as _, StreamExt as _};
-use libp2p::{
-    Multiaddr, PeerId, Stream, Swarm, SwarmBuilder, noise, swarm::SwarmEvent, tcp, yamux,
-};
+use libp2p::{Multiaddr, PeerId, Stream, Swarm, SwarmBuilder, noise, swarm::SwarmEvent, tcp, yamux};
 
 use super::{
     super::{DisconnectReason, PROTOCOL, identity},
@@ -15,6 +13,8 @@ struct Rogue {
     key: PeerKey,
     to_node: Stream,
     from_node: Stream,
+    control: libp2p_stream::Control,
+    arriving: libp2p_stream::IncomingStreams,
     /// Ends when the connection does.
     task: JoinHandle<()>,
 }
@@ -23,19 +23,14 @@ impl Rogue {
     async fn meet(node: &mut Node, seed: u8) -> Self {
         let keypair = identity::keypair(&[seed; 32]).expect("any seed is a key");
         let key = identity::peer_of_secret(&[seed; 32]).expect("any seed is a key");
-        let mut swarm: Swarm<libp2p_stream::Behaviour> =
-            SwarmBuilder::with_existing_identity(keypair)
-                .with_tokio()
-                .with_tcp(
-                    tcp::Config::default(),
-                    noise::Config::new,
-                    yamux::Config::default,
-                )
-                .expect("noise takes an ed25519 key")
-                .with_behaviour(|_| libp2p_stream::Behaviour::new())
-                .expect("it cannot fail")
-                .with_swarm_config(|c| c.with_idle_connection_timeout(PATIENCE))
-                .build();
+        let mut swarm: Swarm<libp2p_stream::Behaviour> = SwarmBuilder::with_existing_identity(keypair)
+            .with_tokio()
+            .with_tcp(tcp::Config::default(), noise::Config::new, yamux::Config::default)
+            .expect("noise takes an ed25519 key")
+            .with_behaviour(|_| libp2p_stream::Behaviour::new())
+            .expect("it cannot fail")
+            .with_swarm_config(|c| c.with_idle_connection_timeout(PATIENCE))
+            .build();
         let mut control = swarm.behaviour().new_control();
         let mut arriving = control.accept(PROTOCOL).expect("registered once");
         let address: Multiaddr = node.address.parse().expect("a multiaddr");
@@ -47,42 +42,39 @@ impl Rogue {
                 }
             }
         });
-        let (_, mut from_node) = timeout(PATIENCE, arriving.next())
-            .await
-            .expect("the node opens a stream in time")
-            .expect("the swarm runs");
-        from_node
-            .write_all(&[0x06])
-            .await
-            .expect("the stream is open");
-        from_node.flush().await.expect("the stream is open");
+        let from_node = accept(&mut arriving).await;
         let peer: PeerId = identity::to_peer_id(&node.key());
-        let mut to_node = control
-            .open_stream(peer, PROTOCOL)
-            .await
-            .expect("it accepts streams");
+        let mut to_node = control.open_stream(peer, PROTOCOL).await.expect("it accepts streams");
         let mut answer = [0; 1];
-        to_node
-            .read_exact(&mut answer)
-            .await
-            .expect("it acknowledges");
+        to_node.read_exact(&mut answer).await.expect("it acknowledges");
         assert_eq!(answer, [0x06]);
         node.connected(key).await;
-        Self {
-            key,
-            to_node,
-            from_node,
-            task,
-        }
+        Self { key, to_node, from_node, control, arriving, task }
+    }
+
+    /// Opens one more stream to the node, whose answer is not awaited.
+    async fn open(&mut self, node: &Node) -> Stream {
+        let peer = identity::to_peer_id(&node.key());
+        self.control.open_stream(peer, PROTOCOL).await.expect("it accepts streams")
+    }
+
+    /// Takes the next stream that the node opens.
+    async fn take_stream(&mut self) {
+        self.from_node = accept(&mut self.arriving).await;
     }
 
     async fn write(&mut self, bytes: &[u8]) {
-        self.to_node
-            .write_all(bytes)
-            .await
-            .expect("the stream is open");
+        self.to_node.write_all(bytes).await.expect("the stream is open");
         self.to_node.flush().await.expect("the stream is open");
     }
+}
+
+async fn accept(arriving: &mut libp2p_stream::IncomingStreams) -> Stream {
+    let (_, mut stream) =
+        timeout(PATIENCE, arriving.next()).await.expect("the node opens a stream in time").expect("the swarm runs");
+    stream.write_all(&[0x06]).await.expect("the stream is open");
+    stream.flush().await.expect("the stream is open");
+    stream
 }
 
 #[tokio::test]
@@ -93,34 +85,22 @@ async fn a_rogue_that_keeps_the_rules_is_served() {
     assert_eq!(node.frame(rogue.key).await, b"abc");
     rogue.write(&[0, 0, b'd']).await;
     assert_eq!(node.frame(rogue.key).await, b"d");
-    node.handle()
-        .send(rogue.key, b"ef".to_vec())
-        .expect("connected");
+    node.handle().send(rogue.key, b"ef".to_vec()).expect("connected");
     let mut got = [0; 6];
-    rogue
-        .from_node
-        .read_exact(&mut got)
-        .await
-        .expect("the stream is open");
+    rogue.from_node.read_exact(&mut got).await.expect("the stream is open");
     assert_eq!(got, [2, 0, 0, 0, b'e', b'f']);
     node.stop().await;
 }
 
 #[tokio::test]
 async fn a_frame_over_the_limit_ends_the_connection() {
-    for header in [[1, 0, 16, 0], [255, 255, 255, 255], [0, 0, 0, 0]] {
+    for header in [[1, 0, 1, 0], [255, 255, 255, 255], [0, 0, 0, 0]] {
         let mut node = Node::start(1).await;
         let mut rogue = Rogue::meet(&mut node, 66).await;
         rogue.write(&header).await;
         let reason = node.disconnected(rogue.key).await;
-        assert!(
-            matches!(reason, DisconnectReason::Misbehaved(_)),
-            "{reason:?}"
-        );
-        timeout(PATIENCE, &mut rogue.task)
-            .await
-            .expect("the connection is closed in time")
-            .expect("the swarm saw it");
+        assert!(matches!(reason, DisconnectReason::Misbehaved(_)), "{reason:?}");
+        timeout(PATIENCE, &mut rogue.task).await.expect("the connection is closed in time").expect("the swarm saw it");
         assert!(node.handle().connected().is_empty());
         node.stop().await;
     }
@@ -134,10 +114,7 @@ async fn a_stream_cut_inside_a_frame_delivers_nothing_of_it() {
     assert_eq!(node.frame(rogue.key).await, [7]);
     rogue.to_node.close().await.expect("the stream is open");
     let reason = node.disconnected(rogue.key).await;
-    assert!(
-        matches!(reason, DisconnectReason::StreamEnded(_)),
-        "{reason:?}"
-    );
+    assert!(matches!(reason, DisconnectReason::StreamEnded(_)), "{reason:?}");
     node.stop().await;
 }
 
@@ -170,32 +147,61 @@ async fn a_peer_that_takes_nothing_fills_only_its_own_queue() {
 }
 
 #[tokio::test]
+async fn a_second_stream_begins_a_new_session_on_the_same_connection() {
+    let mut node = Node::start(1).await;
+    let mut rogue = Rogue::meet(&mut node, 66).await;
+    rogue.write(&[1, 0, 0, 0, 7]).await;
+    assert_eq!(node.frame(rogue.key).await, [7]);
+
+    let mut second = rogue.open(&node).await;
+    assert_eq!(node.disconnected(rogue.key).await, DisconnectReason::Replaced);
+    rogue.take_stream().await;
+    let mut answer = [0; 1];
+    second.read_exact(&mut answer).await.expect("it acknowledges");
+    node.connected(rogue.key).await;
+    second.write_all(&[1, 0, 0, 0, 8]).await.expect("the stream is open");
+    second.flush().await.expect("the stream is open");
+    assert_eq!(node.frame(rogue.key).await, [8]);
+    assert!(!rogue.task.is_finished(), "the connection was kept");
+    node.stop().await;
+}
+
+#[tokio::test]
 async fn a_peer_that_floods_streams_harms_nobody_else() {
     let mut node = Node::start(1).await;
     let mut good = Node::start(2).await;
     good.join(&mut node).await;
-    let mut rogue = Rogue::meet(&mut node, 66).await;
-    // A second stream is the sign of a new session: the former ends, and its stream with it.
-    rogue.write(&[1, 0, 0, 0, 7]).await;
-    assert_eq!(node.frame(rogue.key).await, [7]);
+    let rogue = Rogue::meet(&mut node, 66).await;
+    let mut control = rogue.control.clone();
+    let peer = identity::to_peer_id(&node.key());
     let flood = tokio::spawn(async move {
-        let mut end = [0; 1];
-        // Ends when the node drops the old stream, or the connection.
-        let _ = rogue.to_node.read(&mut end).await;
+        let mut held = Vec::new();
+        for _ in 0..400 {
+            match timeout(Duration::from_millis(200), control.open_stream(peer, PROTOCOL)).await {
+                Ok(Ok(stream)) => held.push(stream),
+                // Its window of streams is full, or it was thrown out.
+                _ => break,
+            }
+        }
+        held.len()
     });
-    node.handle()
-        .close(identity::peer_of_secret(&[66; 32]).expect("a key"));
-    timeout(PATIENCE, flood)
-        .await
-        .expect("the stream ends in time")
-        .expect("no panic");
-    good.handle().send(node.key(), vec![1]).expect("connected");
-    let good_key = good.key();
-    node.wait("the frame of the good peer", |event| match event {
-        NetworkEvent::Frame { peer, .. } => (peer == good_key).then_some(()),
-        _ => None,
-    })
-    .await;
+    let (good_key, node_key) = (good.key(), node.key());
+    for n in 0..50u8 {
+        good.handle().send(node_key, vec![n]).expect("connected");
+        let got = node
+            .wait("the frame of the good peer", |event| match event {
+                NetworkEvent::Frame { peer, bytes } if peer == good_key => Some(bytes),
+                NetworkEvent::Disconnected { peer, reason } if peer == good_key => {
+                    panic!("the good peer was thrown out: {reason}")
+                }
+                _ => None,
+            })
+            .await;
+        assert_eq!(got, [n]);
+    }
+    let opened = flood.await.expect("no panic");
+    println!("the flood opened {opened} streams");
+    rogue.task.abort();
     node.stop().await;
     good.stop().await;
 }
@@ -218,9 +224,7 @@ async fn garbage_from_raw_clients_does_no_harm() {
         let _ = client.write_all(&bytes).await;
         let _ = client.shutdown().await;
         let mut rest = Vec::new();
-        let _ = timeout(PATIENCE, client.read_to_end(&mut rest))
-            .await
-            .expect("it hangs up in time");
+        let _ = timeout(PATIENCE, client.read_to_end(&mut rest)).await.expect("it hangs up in time");
     }
     let mut good = Node::start(2).await;
     good.join(&mut node).await;
@@ -238,18 +242,12 @@ async fn clients_that_say_nothing_give_their_places_back() {
         mute.push(TcpStream::connect(node.socket()).await.expect("it listens"));
     }
     // All places are taken, so this one is refused, and hung up on.
-    let mut refused = TcpStream::connect(node.socket())
-        .await
-        .expect("the kernel accepts");
+    let mut refused = TcpStream::connect(node.socket()).await.expect("the kernel accepts");
     let mut rest = Vec::new();
-    let _ = timeout(PATIENCE, refused.read_to_end(&mut rest))
-        .await
-        .expect("it hangs up in time");
+    let _ = timeout(PATIENCE, refused.read_to_end(&mut rest)).await.expect("it hangs up in time");
     // The handshakes run out of time; then there is room.
     for mut client in mute {
-        let _ = timeout(PATIENCE, client.read_to_end(&mut rest))
-            .await
-            .expect("it hangs up in time");
+        let _ = timeout(PATIENCE, client.read_to_end(&mut rest)).await.expect("it hangs up in time");
     }
     let mut good = Node::start(2).await;
     good.join(&mut node).await;

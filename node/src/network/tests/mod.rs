@@ -45,10 +45,7 @@ impl Node {
         config.listen = vec!["127.0.0.1:0".to_owned()];
         change(&mut config);
         let network = Network::start(config).expect("the configuration is sound");
-        let mut node = Self {
-            network,
-            address: String::new(),
-        };
+        let mut node = Self { network, address: String::new() };
         node.address = node
             .wait("listening", |event| match event {
                 NetworkEvent::Listening { address } => Some(address),
@@ -75,10 +72,7 @@ impl Node {
     }
 
     fn target(&self) -> DialTarget {
-        DialTarget {
-            peer: Some(self.key()),
-            addresses: vec![self.address.clone()],
-        }
+        DialTarget { peer: Some(self.key()), addresses: vec![self.address.clone()] }
     }
 
     /// The next event that is not a mere hint.
@@ -96,11 +90,7 @@ impl Node {
     }
 
     /// Passes over events until `wanted` picks one.
-    async fn wait<T>(
-        &mut self,
-        what: &str,
-        mut wanted: impl FnMut(NetworkEvent) -> Option<T>,
-    ) -> T {
+    async fn wait<T>(&mut self, what: &str, mut wanted: impl FnMut(NetworkEvent) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let event = tokio::time::timeout_at(deadline, self.network.events.recv())
@@ -116,9 +106,7 @@ impl Node {
     /// The next real event must be the beginning of a session with `peer`.
     async fn connected(&mut self, peer: PeerKey) -> bool {
         match self.next().await {
-            NetworkEvent::Connected {
-                peer: who, dialer, ..
-            } if who == peer => dialer,
+            NetworkEvent::Connected { peer: who, dialer, .. } if who == peer => dialer,
             other => panic!("expected a session, got {other:?}"),
         }
     }
@@ -211,11 +199,7 @@ impl Relay {
                 pumps.spawn(pump(far_read, near_write, stop.clone()));
             }
         });
-        Self {
-            address,
-            frozen,
-            task,
-        }
+        Self { address, frozen, task }
     }
 
     fn freeze(&self) {

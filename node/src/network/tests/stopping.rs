@@ -1,14 +1,12 @@
 //! The end: nothing is left behind.
 
 use super::{
-    super::{DialError, StartError},
+    super::{DialError, DisconnectReason, StartError},
     *,
 };
 
 fn tasks() -> usize {
-    tokio::runtime::Handle::current()
-        .metrics()
-        .num_alive_tasks()
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
 #[tokio::test]
@@ -16,12 +14,7 @@ async fn a_shutdown_ends_every_task() {
     let before = tasks();
     let (mut one, mut two) = (Node::start(1).await, Node::start(2).await);
     one.join(&mut two).await;
-    one.handle()
-        .dial(DialTarget {
-            peer: None,
-            addresses: vec!["192.0.2.1:1".to_owned()],
-        })
-        .expect("a sound target");
+    one.handle().dial(DialTarget { peer: None, addresses: vec!["192.0.2.1:1".to_owned()] }).expect("a sound target");
     assert!(tasks() > before);
     let (handle, two_key) = (one.handle().clone(), two.key());
     let begun = Instant::now();
@@ -31,15 +24,24 @@ async fn a_shutdown_ends_every_task() {
     until("all tasks have ended", || tasks() == before).await;
 
     assert_eq!(handle.send(two_key, vec![1]), Err(SendError::NotConnected));
-    let target = DialTarget {
-        peer: None,
-        addresses: vec!["127.0.0.1:1".to_owned()],
-    };
+    let target = DialTarget { peer: None, addresses: vec!["127.0.0.1:1".to_owned()] };
     assert_eq!(handle.dial(target), Err(DialError::Stopped));
     assert!(handle.connected().is_empty() && handle.listening().is_empty());
     handle.block(two_key, true);
     handle.close(two_key);
     handle.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_the_sessions_and_then_the_events() {
+    let (mut one, mut two) = (Node::start(1).await, Node::start(2).await);
+    one.join(&mut two).await;
+    one.handle().clone().shutdown().await;
+    assert_eq!(one.disconnected(two.key()).await, DisconnectReason::Stopping);
+    let rest = timeout(PATIENCE, async { while one.network.events.recv().await.is_some() {} });
+    rest.await.expect("the events end");
+    two.disconnected(one.key()).await;
+    two.stop().await;
 }
 
 #[tokio::test]
@@ -63,9 +65,7 @@ async fn a_network_without_handles_or_without_reader_stops() {
     let one = Node::start(1).await;
     let Network { handle, mut events } = one.network;
     drop(handle);
-    timeout(PATIENCE, async { while events.recv().await.is_some() {} })
-        .await
-        .expect("the events end");
+    timeout(PATIENCE, async { while events.recv().await.is_some() {} }).await.expect("the events end");
     let two = Node::start(2).await;
     let Network { handle, events } = two.network;
     drop(events);
@@ -75,22 +75,13 @@ async fn a_network_without_handles_or_without_reader_stops() {
 
 #[test]
 fn a_network_needs_a_runtime_and_sound_addresses() {
-    assert!(matches!(
-        Network::start(NetworkConfig::new([1; 32])),
-        Err(StartError::NoRuntime)
-    ));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    assert!(matches!(Network::start(NetworkConfig::new([1; 32])), Err(StartError::NoRuntime)));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         for address in ["nonsense", "/ip4/127.0.0.1/udp/0/quic-v1"] {
             let mut config = NetworkConfig::new([1; 32]);
             config.listen = vec![address.to_owned()];
-            assert!(
-                matches!(Network::start(config), Err(StartError::Listen(_))),
-                "{address}"
-            );
+            assert!(matches!(Network::start(config), Err(StartError::Listen(_))), "{address}");
         }
     });
     let shown = format!("{:?}", NetworkConfig::new([77; 32]));

@@ -1,0 +1,147 @@
+//! `folklore up`: run the daemon in the foreground.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use crate::{
+    api::{Answer, ApiError, UpOptions, UpReady},
+    home::{Home, HomeLock},
+    network::Address,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct UpArgs {
+    /// Where to listen for peers, as host:port or a multiaddress; repeatable [default: a free port on loopback]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    listen: Vec<String>,
+    /// What others are told instead, for a node behind a forwarded port; repeatable [default: where it listens]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    announce: Vec<String>,
+    /// A peer to dial, as host:port or a multiaddress; repeatable
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    peer: Vec<String>,
+    /// Where the HTTP door opens; loopback only
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = loopback)]
+    http: SocketAddr,
+    /// Find and be found by nodes on the local network
+    #[arg(long)]
+    mdns: bool,
+}
+
+impl From<UpArgs> for UpOptions {
+    fn from(args: UpArgs) -> Self {
+        let UpArgs { listen, announce, peer: peers, http, mdns } = args;
+        Self { listen, announce, peers, http, mdns }
+    }
+}
+
+/// Runs a daemon on a home whose lock it is given: says when it is ready, stops when told, and returns when everything
+/// is on disk and closed.
+pub trait Launch:
+    AsyncFnOnce(Home, HomeLock, UpOptions, CancellationToken, oneshot::Sender<UpReady>) -> Answer<()>
+{
+}
+
+impl<F> Launch for F where
+    F: AsyncFnOnce(Home, HomeLock, UpOptions, CancellationToken, oneshot::Sender<UpReady>) -> Answer<()>
+{
+}
+
+pub(super) fn run(args: UpArgs, launch: impl Launch, context: &mut Context) -> Answer<u8> {
+    let home = Home::open(&context.data()?)?;
+    let lock = home.lock()?;
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| ApiError::failed(format!("cannot start: {error}")))?
+        .block_on(serve(home, lock, args.into(), launch, context))?;
+    Ok(0)
+}
+
+async fn serve(
+    home: Home,
+    lock: HomeLock,
+    options: UpOptions,
+    launch: impl Launch,
+    context: &mut Context,
+) -> Answer<()> {
+    let stop = CancellationToken::new();
+    // From here on a signal is a request and not the end, also while the store is being opened.
+    stop_on_signals(stop.clone())?;
+    let (ready, is_ready) = oneshot::channel();
+    let daemon = launch(home, lock, options, stop, ready);
+    let mut daemon = std::pin::pin!(daemon);
+    tokio::select! {
+        // A daemon that is told to stop at once has still been ready.
+        biased;
+        said = is_ready => {
+            if let Ok(ready) = said {
+                context.show_own(&ready, text)?;
+            }
+        }
+        ended = &mut daemon => return ended,
+    }
+    daemon.await
+}
+
+/// The first SIGINT or SIGTERM asks for a clean stop, the second does not wait for it.
+fn stop_on_signals(stop: CancellationToken) -> Answer<()> {
+    let listen = |kind| signal(kind).map_err(|error| ApiError::failed(format!("cannot listen for signals: {error}")));
+    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    tokio::spawn(async move {
+        for earlier in 0.. {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if earlier > 0 {
+                tracing::warn!("told to stop a second time: not waiting for a clean end");
+                std::process::exit(1);
+            }
+            tracing::info!("stopping");
+            stop.cancel();
+        }
+    });
+    Ok(())
+}
+
+fn address(text: &str) -> Result<String, String> {
+    Address::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text.parse().map_err(|_| "an address like 127.0.0.1:4242 is wanted".to_owned())?;
+    if address.ip().is_loopback() { Ok(address) } else { Err(crate::http::BindError::NotLoopback(address).to_string()) }
+}
+
+fn text(ready: &UpReady) -> String {
+    let listening = if ready.listening.is_empty() { "nowhere".to_owned() } else { ready.listening.join(" ") };
+    format!("folklore is up: node {}, listening on {listening}, http {}", ready.node, ready.http)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_is_one_line() {
+        let ready = UpReady {
+            node: "12D3".into(),
+            listening: vec!["/ip4/127.0.0.1/tcp/1".into(), "/ip4/127.0.0.1/tcp/2".into()],
+            http: "127.0.0.1:3".parse().unwrap(),
+            data: "/d".into(),
+            pid: 4,
+        };
+        assert_eq!(
+            text(&ready),
+            "folklore is up: node 12D3, listening on /ip4/127.0.0.1/tcp/1 /ip4/127.0.0.1/tcp/2, http 127.0.0.1:3"
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! The daemon: opens the home, wires store, engine, network and HTTP door together, and takes them down in order.
+
+use std::{
+    net::{Ipv4Addr, TcpListener as StdListener},
+    sync::Arc,
+};
+
+use folklore_protocol::Config;
+use folklore_store::{
+    bank::{OpenOptions, Store},
+    catalogue::Catalogue,
+    error::{OpenError, ReadError, WriteError},
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    api::{Answer, ApiError, UpOptions, UpReady},
+    engine::{self, EngineHandle},
+    home::{DaemonNotice, Home, HomeError, HomeLock},
+    http::{self, BindError, Token},
+    memory::{self, Memory},
+    network::{Network, NetworkConfig, NetworkEvent, NetworkHandle, StartError},
+};
+
+/// The store's setting that remembers the port peers know this node by.
+const PORT: &str = "listen-port";
+/// How long the first listening address is waited for.
+const LISTEN_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Why a daemon does not run. What was acknowledged before is on disk.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The data directory.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The bank.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The bank, when read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The bank, when written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The network.
+    #[error(transparent)]
+    Network(#[from] StartError),
+    /// An address to listen on for peers.
+    #[error("cannot listen on {address}: {reason}")]
+    Listen {
+        /// As given.
+        address: String,
+        /// Why.
+        reason: String,
+    },
+    /// The HTTP door.
+    #[error(transparent)]
+    Http(#[from] BindError),
+    /// A ticket that waited for the daemon.
+    #[error("a ticket that was waiting could not be used: {0}")]
+    Join(ApiError),
+    /// The system.
+    #[error("{0}")]
+    System(String),
+}
+
+impl From<DaemonError> for ApiError {
+    fn from(error: DaemonError) -> Self {
+        match error {
+            DaemonError::Home(error) => error.into(),
+            DaemonError::Http(error) => error.into(),
+            DaemonError::Join(error) => error,
+            DaemonError::Network(StartError::Listen(_)) => Self::bad_request(error.to_string()),
+            _ => Self::failed(error.to_string()),
+        }
+    }
+}
+
+/// Runs a daemon on a home whose lock it is given: says when it is ready, stops when told, and returns when everything is
+/// closed. Without addresses to listen on it takes a port on loopback, the same as last time if that is free.
+pub async fn run(
+    home: Home,
+    lock: HomeLock,
+    options: UpOptions,
+    stop: CancellationToken,
+    ready: oneshot::Sender<UpReady>,
+) -> Answer<()> {
+    let daemon = Daemon::start(home, lock, options).await?;
+    // The one to be told may have gone; the daemon runs all the same.
+    let _ = ready.send(daemon.ready());
+    stop.cancelled().await;
+    Ok(daemon.stop().await?)
+}
+
+/// A running daemon.
+struct Daemon {
+    notice: DaemonNotice,
+    node: String,
+    listening: Vec<String>,
+    home: Home,
+    lock: HomeLock,
+    network: NetworkHandle,
+    stop: CancellationToken,
+    door: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+impl Daemon {
+    /// Starts everything; when this returns the daemon answers.
+    async fn start(home: Home, lock: HomeLock, options: UpOptions) -> Result<Self, DaemonError> {
+        let key = home.keypair()?;
+        let own = home.bank()?;
+        let door = http::bind(options.http).await?;
+        let http = door.local_addr().map_err(|error| DaemonError::System(error.to_string()))?;
+
+        let seed = random::<32>()?;
+        let entropy = u64::from_le_bytes(random::<8>()?);
+        let (store_dir, me) = (home.store_dir(), key.author());
+        let opened = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
+            let opened = Store::open(&store_dir, OpenOptions { entropy })?;
+            if !opened.store.banks().iter().any(|b| b.id == own.id) {
+                opened.store.add_bank(own)?;
+            }
+            let catalogue = Catalogue::load(opened.store.clone(), me)?;
+            Ok((opened.store, opened.report, catalogue))
+        });
+        let (store, report, catalogue) =
+            opened.await.map_err(|_| DaemonError::System("opening the bank failed; the log says more".into()))??;
+        let opening = report.lines();
+        for line in &opening {
+            tracing::warn!("{line}");
+        }
+
+        let mut config = NetworkConfig::new(key.seed());
+        config.mdns = options.mdns;
+        config.quic = true;
+        config.announce = options.announce;
+        let by_default = options.listen.is_empty();
+        config.listen = if by_default { vec![default_listen(&store)] } else { options.listen };
+        let asked = config.listen.len();
+        let network = Network::start(config)?;
+        let handle = network.handle.clone();
+        let network = first_listening(network, asked).await?;
+        if by_default {
+            remember_port(&store, &handle);
+        }
+        let catalogue = Arc::new(catalogue);
+        let engine: EngineHandle = engine::start(engine::Parts {
+            me,
+            seed,
+            store: store.clone(),
+            catalogue: catalogue.clone(),
+            network,
+            config: Config::default(),
+            dial: options.peers,
+        });
+        let parts =
+            memory::Parts { home: home.clone(), key, store, catalogue, engine, network: handle.clone(), http, opening };
+        let memory = Memory::new(parts);
+        for ticket in home.pending_tickets()? {
+            let memory = memory.clone();
+            let joined = tokio::task::spawn_blocking(move || memory.join_ticket(&ticket)).await;
+            joined
+                .map_err(|_| DaemonError::System("joining a bank failed; the log says more".into()))?
+                .map_err(DaemonError::Join)?;
+        }
+        home.clear_pending_tickets(&lock)?;
+
+        let token = Token::generate().map_err(|error| DaemonError::System(error.to_string()))?;
+        let notice = DaemonNotice { pid: std::process::id(), http, token: token.reveal().to_owned() };
+        let stop = CancellationToken::new();
+        let door = tokio::spawn(http::serve(door, memory, token, stop.clone()));
+        home.write_daemon(&lock, &notice)?;
+        let listening = handle.listening();
+        Ok(Self { notice, node: me.to_string(), listening, home, lock, network: handle, stop, door })
+    }
+
+    fn ready(&self) -> UpReady {
+        UpReady {
+            node: self.node.clone(),
+            listening: self.listening.clone(),
+            http: self.notice.http,
+            data: self.home.dir().display().to_string(),
+            pid: self.notice.pid,
+        }
+    }
+
+    /// Lets calls under way end, leaves the network and takes the notice back. What was acknowledged is on disk anyway.
+    async fn stop(self) -> Result<(), DaemonError> {
+        self.home.remove_daemon(&self.lock)?;
+        self.stop.cancel();
+        if let Ok(Err(error)) = self.door.await {
+            tracing::warn!(%error, "the HTTP door did not close cleanly");
+        }
+        self.network.shutdown().await;
+        Ok(())
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], DaemonError> {
+    let mut bytes = [0u8; N];
+    getrandom::fill(&mut bytes).map_err(|error| DaemonError::System(format!("no randomness: {error}")))?;
+    Ok(bytes)
+}
+
+/// Loopback, at the port that peers know from last time if it is free.
+fn default_listen(store: &Store) -> String {
+    let last = store.setting(PORT).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes);
+    let port = if last != 0 && StdListener::bind((Ipv4Addr::LOCALHOST, last)).is_ok() { last } else { 0 };
+    format!("/ip4/127.0.0.1/tcp/{port}")
+}
+
+fn remember_port(store: &Store, network: &NetworkHandle) {
+    let port = network.listening().iter().find_map(|a| a.rsplit_once("/tcp/")?.1.parse::<u16>().ok());
+    if let Some(port) = port
+        && store.setting(PORT).as_deref() != Some(&port.to_le_bytes())
+        && let Err(error) = store.set_setting(PORT, &port.to_le_bytes())
+    {
+        tracing::warn!(%error, "the port could not be remembered");
+    }
+}
+
+/// Waits until every address is listened on. Events that are about anything else are put back in order.
+async fn first_listening(mut network: Network, asked: usize) -> Result<Network, DaemonError> {
+    let (sender, events) = mpsc::channel(1024);
+    let mut heard = 0;
+    let deadline = tokio::time::Instant::now() + LISTEN_WAIT;
+    while heard < asked {
+        let Ok(event) = tokio::time::timeout_at(deadline, network.events.recv()).await else { break };
+        match event {
+            Some(NetworkEvent::Listening { address }) => {
+                tracing::info!(address, "listening");
+                heard += 1;
+            }
+            Some(NetworkEvent::ListenFailed { address, error }) => {
+                return Err(DaemonError::Listen { address, reason: error });
+            }
+            Some(other) => {
+                let _ = sender.try_send(other);
+            }
+            None => return Err(DaemonError::System("the network stopped while starting".into())),
+        }
+    }
+    let mut rest = std::mem::replace(&mut network.events, events);
+    tokio::spawn(async move {
+        while let Some(event) = rest.recv().await {
+            if sender.send(event).await.is_err() {
+                break;
+            }
+        }
+    });
+    Ok(network)
+}

@@ -1,0 +1,577 @@
+//! The engine: runs [`folklore_protocol::Node`] on the real network, the real store and the wall clock.
+//!
+//! One task owns the state machine and does nothing slow. What verifies, hashes or writes runs on blocking threads and comes
+//! back as an event; what is sent goes to the network's queues. Everybody else talks to it through [`EngineHandle`].
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use folklore_protocol::{
+    Admission, Answer, AuthorId, BankId, Config, DialTarget, Effect, Event, Item, Lesson, Message, Node, Record, Root,
+    Time, node::Incoming,
+};
+use folklore_store::{
+    bank::{self, Store},
+    catalogue::Catalogue,
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::network::{self, Address, Network, NetworkEvent, NetworkHandle};
+
+/// Commands that may wait for the engine.
+const COMMAND_QUEUE: usize = 256;
+/// The address book is written at most this often.
+const BOOK_PAUSE: Duration = Duration::from_secs(2);
+/// The name of the address book among the store's settings.
+const BOOK: &str = "peers";
+/// Without a deadline the engine looks round this often.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Milliseconds since 1970 that never go back while this process lives.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    started: Instant,
+    started_ms: u64,
+}
+
+impl Clock {
+    /// Reads the wall clock once; from then on the monotonic one counts.
+    pub fn start() -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { started: Instant::now(), started_ms: u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX) }
+    }
+
+    /// Now.
+    pub fn now(&self) -> Time {
+        Time(self.started_ms) + u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// What is known of a peer, at one moment.
+#[derive(Debug, Clone)]
+pub struct PeerView {
+    /// Who.
+    pub id: AuthorId,
+    /// Where, best first.
+    pub addresses: Vec<String>,
+    /// Whether a connection stands.
+    pub connected: bool,
+    /// Whether it greeted, so that it is known which banks it shares.
+    pub greeted: bool,
+    /// Records that came from it and were new.
+    pub records_in: u64,
+    /// Records sent to it.
+    pub records_out: u64,
+    /// Banks shared with it.
+    pub banks: BTreeSet<BankId>,
+    /// When a reconcile with it last ended.
+    pub last_sync: Option<Time>,
+    /// For each bank: everything the peer held at this time is here.
+    pub complete_as_of: BTreeMap<BankId, Time>,
+}
+
+/// One bank, at one moment.
+#[derive(Debug, Clone)]
+pub struct BankView {
+    /// Root over every id known.
+    pub known_root: Root,
+    /// Root over what is held.
+    pub held_root: Root,
+    /// Records held.
+    pub records: usize,
+    /// Records known to be missing.
+    pub missing: usize,
+}
+
+/// The engine's state, at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Every bank.
+    pub banks: BTreeMap<BankId, BankView>,
+    /// Every peer known, ascending by id.
+    pub peers: Vec<PeerView>,
+}
+
+/// What came of a query to the peers.
+#[derive(Debug, Clone, Default)]
+pub struct Answers {
+    /// Who answered, with records nobody has verified yet.
+    pub answers: Vec<Answer>,
+    /// Who did not.
+    pub silent: Vec<AuthorId>,
+}
+
+enum Command {
+    Event(Box<Event>),
+    Ask { bank: BankId, query: String, hits: u32, within_ms: u64, reply: oneshot::Sender<Answers> },
+    Snapshot(oneshot::Sender<Snapshot>),
+}
+
+/// The engine has stopped: the daemon is going down.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the daemon is stopping")]
+pub struct Stopped;
+
+/// Talks to a running engine. Cheap to clone; when the last one is gone the engine stops.
+#[derive(Clone)]
+pub struct EngineHandle {
+    commands: mpsc::Sender<Command>,
+    /// The clock that all of the engine's times are of.
+    pub clock: Clock,
+}
+
+impl EngineHandle {
+    /// Hands the state machine an event.
+    pub async fn event(&self, event: Event) -> Result<(), Stopped> {
+        self.commands.send(Command::Event(Box::new(event))).await.map_err(|_| Stopped)
+    }
+
+    /// As [`EngineHandle::event`], from a blocking thread.
+    pub fn event_blocking(&self, event: Event) -> Result<(), Stopped> {
+        self.commands.blocking_send(Command::Event(Box::new(event))).map_err(|_| Stopped)
+    }
+
+    /// Asks the connected peers and waits for their answers, or until the time is over.
+    pub async fn ask(&self, bank: BankId, query: String, hits: u32, within_ms: u64) -> Result<Answers, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(Command::Ask { bank, query, hits, within_ms, reply }).await.map_err(|_| Stopped)?;
+        answer.await.map_err(|_| Stopped)
+    }
+
+    /// How things stand.
+    pub async fn snapshot(&self) -> Result<Snapshot, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(Command::Snapshot(reply)).await.map_err(|_| Stopped)?;
+        answer.await.map_err(|_| Stopped)
+    }
+}
+
+/// What the engine runs on.
+pub struct Parts {
+    /// Who this node is.
+    pub me: AuthorId,
+    /// Decides the node's jitter and numbers.
+    pub seed: [u8; 32],
+    /// The bank.
+    pub store: Store,
+    /// Recall over it.
+    pub catalogue: Arc<Catalogue>,
+    /// The carrier.
+    pub network: Network,
+    /// Delays and bounds.
+    pub config: Config,
+    /// Addresses given on the command line, dialled for ever.
+    pub dial: Vec<String>,
+}
+
+/// Starts the engine; the handle stops it when dropped.
+pub fn start(parts: Parts) -> EngineHandle {
+    let clock = Clock::start();
+    let (commands, receiver) = mpsc::channel(COMMAND_QUEUE);
+    let (done, results) = mpsc::unbounded_channel();
+    let node = Node::new(parts.me, parts.config, parts.seed);
+    let engine = Engine {
+        node,
+        clock,
+        store: parts.store,
+        catalogue: parts.catalogue,
+        network: parts.network.handle,
+        done,
+        asks: BTreeMap::new(),
+        next_ask: 0,
+        book: Book::default(),
+        loopback: BTreeMap::new(),
+    };
+    tokio::spawn(engine.run(parts.network.events, receiver, results, parts.dial));
+    EngineHandle { commands, clock }
+}
+
+/// Peers to dial again after a restart.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Book {
+    peers: BTreeMap<String, Vec<String>>,
+}
+
+struct Engine {
+    node: Node,
+    clock: Clock,
+    store: Store,
+    catalogue: Arc<Catalogue>,
+    network: NetworkHandle,
+    /// Blocking work hands its result in here. Bounded by what the state machine lets be under way.
+    done: mpsc::UnboundedSender<Event>,
+    asks: BTreeMap<u64, oneshot::Sender<Answers>>,
+    next_ask: u64,
+    book: Book,
+    /// Whether a peer is reached over loopback: only then are loopback addresses of its own of use here.
+    loopback: BTreeMap<AuthorId, bool>,
+}
+
+impl Engine {
+    async fn run(
+        mut self,
+        mut events: mpsc::Receiver<NetworkEvent>,
+        mut commands: mpsc::Receiver<Command>,
+        mut results: mpsc::UnboundedReceiver<Event>,
+        dial: Vec<String>,
+    ) {
+        for info in self.store.banks() {
+            let held = self.store.record_ids(&info.id);
+            self.handle(Event::BankOpened { bank: info.id, held });
+        }
+        self.read_book();
+        for address in dial {
+            let (peer, address) = split_address(&address);
+            self.handle(Event::AddressLearned { peer, address, keep: true });
+        }
+        let mut book_due = tokio::time::interval(BOOK_PAUSE);
+        book_due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let wait = self.node.next_deadline().map_or(IDLE, |at| Duration::from_millis(at - self.clock.now()));
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(event) => self.network_event(event),
+                    None => break,
+                },
+                command = commands.recv() => match command {
+                    Some(command) => self.command(command),
+                    None => break,
+                },
+                Some(event) = results.recv() => self.handle(event),
+                () = tokio::time::sleep(wait) => self.handle(Event::Tick),
+                _ = book_due.tick() => self.write_book(),
+            }
+        }
+        tracing::debug!("the engine has stopped");
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Event(event) => self.handle(*event),
+            Command::Ask { bank, query, hits, within_ms, reply } => {
+                self.next_ask += 1;
+                let (ask, deadline) = (self.next_ask, self.clock.now() + within_ms);
+                self.asks.insert(ask, reply);
+                self.handle(Event::Ask { ask, bank, query, hits, deadline });
+            }
+            Command::Snapshot(reply) => {
+                // The asker may have gone; nobody else misses the answer.
+                let _ = reply.send(self.snapshot());
+            }
+        }
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let mut banks = BTreeMap::new();
+        for bank in self.node.banks().collect::<Vec<_>>() {
+            if let Some((known_root, held_root)) = self.node.roots(&bank) {
+                let (records, missing) = (self.node.held_len(&bank), self.node.missing_len(&bank));
+                banks.insert(bank, BankView { known_root, held_root, records, missing });
+            }
+        }
+        let view = |(id, peer): (&AuthorId, &folklore_protocol::Peer)| PeerView {
+            id: *id,
+            addresses: peer.addresses.clone(),
+            connected: peer.connected,
+            greeted: peer.greeted,
+            records_in: peer.records_in,
+            records_out: peer.records_out,
+            banks: peer.banks.clone(),
+            last_sync: peer.last_sync,
+            complete_as_of: peer.complete_as_of.clone(),
+        };
+        Snapshot { banks, peers: self.node.peers().iter().map(view).collect() }
+    }
+
+    fn network_event(&mut self, event: NetworkEvent) {
+        match event {
+            NetworkEvent::Connected { peer, address, dialer } => {
+                let peer = AuthorId(peer);
+                tracing::info!(%peer, address, dialer, "connected");
+                self.loopback.insert(peer, is_loopback(&address));
+                self.handle(Event::Connected { peer, dialled: dialer.then_some(address) });
+            }
+            NetworkEvent::Disconnected { peer, reason } => {
+                let peer = AuthorId(peer);
+                tracing::info!(%peer, %reason, "disconnected");
+                self.loopback.remove(&peer);
+                self.handle(Event::Disconnected { peer });
+            }
+            NetworkEvent::DialFailed { target, error } => self.dial_failed(target, &error),
+            NetworkEvent::Frame { peer, bytes } => {
+                let peer = AuthorId(peer);
+                match Message::decode(&bytes) {
+                    Ok(message) => self.handle(Event::Received { peer, message }),
+                    Err(error) => {
+                        tracing::warn!(%peer, %error, "a frame is not a message");
+                        self.handle(Event::Malformed { peer, error });
+                    }
+                }
+            }
+            NetworkEvent::Discovered { peer, addresses } => self.learn(AuthorId(peer), addresses, true),
+            NetworkEvent::Identified { peer, listen_addresses } => {
+                let peer = AuthorId(peer);
+                let near = self.loopback.get(&peer).copied().unwrap_or(false);
+                let usable = listen_addresses.into_iter().filter(|a| near || !is_loopback(a)).collect();
+                self.learn(peer, usable, false);
+            }
+            NetworkEvent::Listening { address } => tracing::info!(address, "listening"),
+            NetworkEvent::ListenFailed { address, error } => tracing::error!(address, error, "cannot listen"),
+        }
+    }
+
+    fn learn(&mut self, peer: AuthorId, addresses: Vec<String>, keep: bool) {
+        for address in addresses {
+            self.handle(Event::AddressLearned { peer: Some(peer), address, keep });
+        }
+    }
+
+    fn dial_failed(&mut self, target: network::DialTarget, error: &network::DialError) {
+        tracing::debug!(%error, "a dial came to nothing");
+        let own = matches!(error, network::DialError::OwnIdentity);
+        let target = match (target.peer, target.addresses.into_iter().next()) {
+            (Some(peer), _) => DialTarget::Peer(AuthorId(peer)),
+            (None, Some(address)) => DialTarget::Address(address),
+            (None, None) => return,
+        };
+        // Connected already means that the address belongs to a peer that needs no dialling.
+        let own = own
+            || (matches!(error, network::DialError::AlreadyConnected(_)) && matches!(target, DialTarget::Address(_)));
+        self.handle(Event::DialFailed { target, own });
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.node.handle(event, self.clock.now());
+        while let Some(effect) = self.node.next_effect() {
+            self.carry_out(effect);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send { peer, message } => {
+                if let Err(error) = self.network.send(peer.0, message.encode()) {
+                    tracing::debug!(%peer, %error, "a message was dropped");
+                }
+            }
+            Effect::Dial { target, addresses } => {
+                let peer = match &target {
+                    DialTarget::Peer(peer) => Some(peer.0),
+                    DialTarget::Address(_) => None,
+                };
+                if let Err(error) = self.network.dial(network::DialTarget { peer, addresses }) {
+                    let own = matches!(error, network::DialError::OwnIdentity);
+                    tracing::debug!(%error, "a dial was not begun");
+                    // Through the queue: the state machine is in the middle of its effects.
+                    let _ = self.done.send(Event::DialFailed { target, own });
+                }
+            }
+            Effect::Disconnect { peer, reason } => {
+                tracing::info!(%peer, reason, "disconnecting");
+                self.network.close(peer.0);
+            }
+            Effect::Admit { ticket, bank, items } => self.work(move |store, catalogue| {
+                let (results, ruled) = admit(store, catalogue, bank, items);
+                let mut events = vec![Event::Admitted { ticket, results }];
+                if ruled {
+                    events.push(Event::PolicyChanged { bank });
+                }
+                events
+            }),
+            Effect::Load { ticket, bank, ids, budget_bytes } => self.work(move |store, _| {
+                let (mut items, mut absent, mut used) = (Vec::new(), Vec::new(), 0);
+                for id in ids {
+                    let (record, lesson) = match store.records(&[id]) {
+                        Ok(found) => match found.into_iter().next().filter(|(r, _)| r.bank() == bank) {
+                            Some(found) => found,
+                            None => {
+                                absent.push(id);
+                                continue;
+                            }
+                        },
+                        Err(error) => {
+                            tracing::error!(%error, "a record could not be read");
+                            absent.push(id);
+                            continue;
+                        }
+                    };
+                    let item = to_item(&record, lesson.as_ref());
+                    used += item.len();
+                    if used > budget_bytes && !items.is_empty() {
+                        break;
+                    }
+                    items.push(item);
+                }
+                vec![Event::Loaded { ticket, items, absent }]
+            }),
+            Effect::Search { ticket, bank, query, hits } => self
+                .work(move |_, catalogue| vec![Event::Found { ticket, items: search(catalogue, &bank, &query, hits) }]),
+            Effect::Answered { ask, answers, silent } => {
+                if let Some(reply) = self.asks.remove(&ask) {
+                    // The asker may have given up.
+                    let _ = reply.send(Answers { answers, silent });
+                }
+            }
+        }
+    }
+
+    fn work(&self, work: impl FnOnce(&Store, &Catalogue) -> Vec<Event> + Send + 'static) {
+        let (store, catalogue, done) = (self.store.clone(), self.catalogue.clone(), self.done.clone());
+        tokio::task::spawn_blocking(move || {
+            for event in work(&store, &catalogue) {
+                // Fails only once the engine has stopped.
+                let _ = done.send(event);
+            }
+        });
+    }
+
+    fn read_book(&mut self) {
+        let Some(bytes) = self.store.setting(BOOK) else { return };
+        match serde_json::from_slice::<Book>(&bytes) {
+            Ok(book) => self.book = book,
+            Err(error) => tracing::warn!(%error, "the address book is unreadable and is begun anew"),
+        }
+        for (peer, addresses) in self.book.peers.clone() {
+            if let Ok(peer) = peer.parse() {
+                self.learn(peer, addresses, true);
+            }
+        }
+    }
+
+    /// Writes the address book when it has changed.
+    fn write_book(&mut self) {
+        let kept = self.node.peers().iter().filter(|(_, p)| p.is_kept() && !p.addresses.is_empty());
+        let peers = kept.map(|(id, p)| (id.to_string(), p.addresses.clone())).collect();
+        let book = Book { peers };
+        if book == self.book {
+            return;
+        }
+        let Ok(bytes) = serde_json::to_vec(&book) else { return };
+        self.book = book;
+        self.work(move |store, _| {
+            if let Err(error) = store.set_setting(BOOK, &bytes) {
+                tracing::warn!(%error, "the address book could not be written");
+            }
+            Vec::new()
+        });
+    }
+}
+
+/// A record as it travels.
+fn to_item(record: &Record, lesson: Option<&Lesson>) -> Item {
+    Item { record: record.bytes().to_vec(), body: lesson.map(|l| l.bytes().to_vec()) }
+}
+
+fn search(catalogue: &Catalogue, bank: &BankId, query: &str, hits: u32) -> Vec<Item> {
+    let found = match catalogue.search(bank, query, hits as usize) {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::error!(%error, "a query of a peer could not be answered");
+            return Vec::new();
+        }
+    };
+    let mut budget = folklore_protocol::message::ITEMS_BUDGET_BYTES;
+    let items = found.iter().map(|(record, lesson)| to_item(record, Some(lesson)));
+    items
+        .take_while(|item| {
+            let fits = item.len() <= budget;
+            budget = budget.saturating_sub(item.len());
+            fits
+        })
+        .collect()
+}
+
+/// Checks signatures, bodies and policy, and stores what passes. Also whether the policy in force may have changed.
+fn admit(store: &Store, catalogue: &Catalogue, bank: BankId, items: Vec<Incoming>) -> (Vec<Admission>, bool) {
+    let policy = catalogue.policy(&bank);
+    let Some(owner) = catalogue.banks().into_iter().find(|b| b.id == bank).map(|b| b.owner) else {
+        return (vec![Admission::Failed; items.len()], false);
+    };
+    let mut results = vec![Admission::Invalid; items.len()];
+    let mut incoming = Vec::new();
+    let mut places = Vec::new();
+    for (place, item) in items.into_iter().enumerate() {
+        let body = match item.body.map(|bytes| Lesson::from_bytes(&bytes)).transpose() {
+            Ok(body) => body,
+            Err(error) => {
+                tracing::warn!(%error, "a body from a peer is refused");
+                continue;
+            }
+        };
+        let record = match item.record.verify() {
+            Ok(record) => record,
+            Err(error) => {
+                tracing::warn!(%error, "a record from a peer is refused");
+                continue;
+            }
+        };
+        let revoked = catalogue.revoked_after(&bank, &record.author()).is_some_and(|keep| record.seq() > keep);
+        if !policy.may_write(&owner, &record.author()) || revoked {
+            results[place] = Admission::Declined;
+            continue;
+        }
+        incoming.push(bank::Incoming { record, body });
+        places.push(place);
+    }
+    let stored = match store.admit(bank, incoming.clone()) {
+        Ok(stored) => stored,
+        Err(error) => {
+            tracing::error!(%error, "records from a peer could not be stored");
+            places.iter().for_each(|place| results[*place] = Admission::Failed);
+            return (results, false);
+        }
+    };
+    let mut records = Vec::new();
+    let mut lessons = Vec::new();
+    for ((place, outcome), item) in places.into_iter().zip(stored).zip(incoming) {
+        results[place] = match outcome {
+            bank::Admission::Stored => Admission::Stored,
+            bank::Admission::Known => Admission::Known,
+            bank::Admission::Declined { reason } => {
+                tracing::info!(reason, "a record from a peer is declined");
+                Admission::Declined
+            }
+        };
+        if results[place] != Admission::Declined {
+            records.push(item.record);
+            lessons.extend(item.body);
+        }
+    }
+    let ruled = catalogue.learn(&bank, &records, &lessons);
+    (results, ruled)
+}
+
+/// An address as typed, and the peer it names, if it names one.
+pub fn split_address(text: &str) -> (Option<AuthorId>, String) {
+    match Address::parse(text) {
+        Ok(address) => match address.peer() {
+            Some(peer) => {
+                let suffix = format!("/p2p/{}", network::peer_id_text(&peer));
+                let whole = address.to_text();
+                (Some(AuthorId(peer)), whole.strip_suffix(&suffix).unwrap_or(&whole).to_owned())
+            }
+            None => (None, address.to_text()),
+        },
+        Err(_) => (None, text.to_owned()),
+    }
+}
+
+fn is_loopback(address: &str) -> bool {
+    address.starts_with("/ip4/127.") || address.starts_with("/ip6/::1/")
+}
+
+/// Hands the state machine records that this node wrote itself and that are durable.
+pub fn published(bank: BankId, written: impl IntoIterator<Item = (Record, Option<Lesson>)>) -> Event {
+    let items = written.into_iter().map(|(record, lesson)| (record, lesson.map(|l| l.bytes().clone())));
+    Event::Published { bank, items: items.collect() }
+}
+
+impl std::fmt::Debug for EngineHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineHandle").finish_non_exhaustive()
+    }
+}

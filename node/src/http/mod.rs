@@ -1,0 +1,234 @@
+//! The HTTP door: JSON over loopback, opened by a token.
+//!
+//! `POST /v1/<verb>` takes the verb's request as JSON (an empty body is `{}`) and answers with its response; `status`,
+//! `peers` and `banks` are `GET`. `import` answers with one JSON object a line while it runs. Errors are
+//! `{"error":{"code":…,"message":…}}` with the status of their code. `GET /healthz` needs no token and says only that
+//! the daemon is up.
+//!
+//! Every call runs in a task of its own, so that a client that hangs up cannot stop a write half-way.
+
+mod body;
+#[cfg(test)]
+pub(crate) mod double;
+mod guard;
+mod import;
+#[cfg(test)]
+mod tests;
+mod token;
+
+use std::{
+    future::{Future, IntoFuture},
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::State,
+    http::StatusCode,
+    middleware,
+    routing::{MethodRouter, get, post},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::{net::TcpListener, sync::Semaphore, time};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use token::Token;
+
+use crate::api::{
+    Answer, ApiError, BankCreateRequest, BankInviteRequest, BankJoinRequest, BlockRequest, DoctorRequest, ListRequest,
+    MemoryApi, RateRequest, RecallRequest, ShowRequest, SyncRequest, TeachRequest, WithdrawRequest,
+};
+use body::{read_json, reply, reply_error};
+
+/// Longest body of `teach`: a lesson at all its limits, each character escaped in JSON, is below.
+pub const MAX_TEACH_BYTES: usize = 64 * 1024;
+/// Longest body of any other request; an `import` may name some thousand files.
+pub const MAX_BODY_BYTES: usize = 256 * 1024;
+/// Calls at one time. One agent makes a few; more is a runaway client, which is told to come back.
+const MAX_CALLS: usize = 256;
+/// How long a stop waits for calls under way.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// Why the door does not open.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Whoever reaches the door and has the token is this node, so it opens on loopback only.
+    #[error("the HTTP door opens on loopback only, not on {0}: use 127.0.0.1:PORT")]
+    NotLoopback(SocketAddr),
+    /// The system said no.
+    #[error("cannot listen on {address}: {source}")]
+    Io {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl From<BindError> for ApiError {
+    fn from(error: BindError) -> Self {
+        match error {
+            BindError::NotLoopback(_) => Self::bad_request(error.to_string()),
+            BindError::Io { .. } => Self::failed(error.to_string()),
+        }
+    }
+}
+
+/// Takes the address of the door; port 0 is any free port.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
+    if !address.ip().is_loopback() {
+        return Err(BindError::NotLoopback(address));
+    }
+    TcpListener::bind(address).await.map_err(|source| BindError::Io { address, source })
+}
+
+/// Answers requests until `stop`, then lets the calls under way end, for a bounded time. Returns when no call runs any
+/// more or that time is over.
+pub async fn serve<M: MemoryApi>(
+    listener: TcpListener,
+    memory: M,
+    token: Token,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let app = Door {
+        memory,
+        token: Arc::new(token),
+        port: listener.local_addr()?.port(),
+        stop: stop.clone(),
+        calls: TaskTracker::new(),
+        slots: Arc::new(Semaphore::new(MAX_CALLS)),
+    };
+    let calls = app.calls.clone();
+    let server = axum::serve(listener, router(app)).with_graceful_shutdown(stop.clone().cancelled_owned());
+    let grace = async {
+        stop.cancelled().await;
+        time::sleep(STOP_GRACE).await;
+    };
+    tokio::select! {
+        served = server.into_future() => served?,
+        () = grace => tracing::warn!("connections were still open when the HTTP door closed"),
+    }
+    calls.close();
+    if time::timeout(STOP_GRACE, calls.wait()).await.is_err() {
+        tracing::warn!(calls = calls.len(), "calls were still running when the HTTP door closed");
+    }
+    Ok(())
+}
+
+/// What every handler has.
+#[derive(Clone)]
+struct Door<M> {
+    memory: M,
+    token: Arc<Token>,
+    port: u16,
+    stop: CancellationToken,
+    calls: TaskTracker,
+    slots: Arc<Semaphore>,
+}
+
+impl<M: MemoryApi> Door<M> {
+    /// Runs a call to its end whether or not somebody still waits for it. A panic in it becomes an error.
+    async fn run<R, F>(&self, call: F) -> Answer<R>
+    where
+        R: Send + 'static,
+        F: Future<Output = Answer<R>> + Send + 'static,
+    {
+        let slot = Arc::clone(&self.slots)
+            .try_acquire_owned()
+            .map_err(|_| ApiError::unavailable(format!("{MAX_CALLS} calls are under way: try again later")))?;
+        let call = async move {
+            let _slot = slot;
+            call.await
+        };
+        self.calls.spawn(call).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a call broke off");
+            Err(ApiError::failed("the node made a mistake over this request, its log says more"))
+        })
+    }
+}
+
+fn router<M: MemoryApi>(door: Door<M>) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/v1/status", query(|m: M| async move { m.status().await }))
+        .route("/v1/peers", query(|m: M| async move { m.peers().await }))
+        .route("/v1/banks", query(|m: M| async move { m.bank_list().await }))
+        .route("/v1/teach", verb(MAX_TEACH_BYTES, |m: M, q: TeachRequest| async move { m.teach(q).await }))
+        .route("/v1/recall", verb(MAX_BODY_BYTES, |m: M, q: RecallRequest| async move { m.recall(q).await }))
+        .route("/v1/show", verb(MAX_BODY_BYTES, |m: M, q: ShowRequest| async move { m.show(q.id).await }))
+        .route("/v1/list", verb(MAX_BODY_BYTES, |m: M, q: ListRequest| async move { m.list(q).await }))
+        .route("/v1/rate", verb(MAX_BODY_BYTES, |m: M, q: RateRequest| async move { m.rate(q).await }))
+        .route("/v1/withdraw", verb(MAX_BODY_BYTES, |m: M, q: WithdrawRequest| async move { m.withdraw(q).await }))
+        .route("/v1/sync", verb(MAX_BODY_BYTES, |m: M, q: SyncRequest| async move { m.sync(q).await }))
+        .route("/v1/doctor", verb(MAX_BODY_BYTES, |m: M, q: DoctorRequest| async move { m.doctor(q).await }))
+        .route(
+            "/v1/block",
+            verb(MAX_BODY_BYTES, |m: M, q: BlockRequest| async move { m.block(q.peer, q.blocked).await }),
+        )
+        .route(
+            "/v1/bank_create",
+            verb(MAX_BODY_BYTES, |m: M, q: BankCreateRequest| async move { m.bank_create(q.name).await }),
+        )
+        .route(
+            "/v1/bank_invite",
+            verb(MAX_BODY_BYTES, |m: M, q: BankInviteRequest| async move { m.bank_invite(q.bank).await }),
+        )
+        .route(
+            "/v1/bank_join",
+            verb(MAX_BODY_BYTES, |m: M, q: BankJoinRequest| async move { m.bank_join(q.ticket).await }),
+        )
+        .route("/v1/import", post(import::import::<M>))
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(door.clone(), guard::guard::<M>))
+        .with_state(door)
+}
+
+/// A verb without a request.
+fn query<M, R, F, Fut>(call: F) -> MethodRouter<Door<M>>
+where
+    M: MemoryApi,
+    R: Serialize + Send + 'static,
+    F: Fn(M) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer<R>> + Send + 'static,
+{
+    get(move |State(door): State<Door<M>>| async move { reply(door.run(call(door.memory.clone())).await) })
+}
+
+/// A verb with a request of at most `limit` bytes.
+fn verb<M, Q, R, F, Fut>(limit: usize, call: F) -> MethodRouter<Door<M>>
+where
+    M: MemoryApi,
+    Q: DeserializeOwned + Send + 'static,
+    R: Serialize + Send + 'static,
+    F: Fn(M, Q) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer<R>> + Send + 'static,
+{
+    post(move |State(door): State<Door<M>>, body: Body| async move {
+        match read_json(body, limit).await {
+            Ok(request) => reply(door.run(call(door.memory.clone(), request)).await),
+            Err(refusal) => refusal.into(),
+        }
+    })
+}
+
+async fn healthz() -> axum::response::Response {
+    reply(Ok(serde_json::json!({"ok": true})))
+}
+
+async fn unknown_route(uri: axum::http::Uri) -> axum::response::Response {
+    let path = folklore_protocol::canonical::shorten(uri.path(), 80);
+    reply_error(
+        StatusCode::NOT_FOUND,
+        &ApiError::not_found(format!("there is nothing at {path}: verbs are at /v1/<verb>")),
+    )
+}
+
+async fn wrong_method(method: axum::http::Method, uri: axum::http::Uri) -> axum::response::Response {
+    let message = format!("{} does not take {method}: status, peers and banks take GET, all others POST", uri.path());
+    reply_error(StatusCode::METHOD_NOT_ALLOWED, &ApiError::bad_request(message))
+}

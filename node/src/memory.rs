@@ -1,0 +1,281 @@
+//! The agent-facing service. Every door (HTTP, and through it the CLI) calls this and nothing else.
+//!
+//! A success is answered after its effect is durable. What reads or writes the disk runs on blocking threads.
+
+mod import;
+mod network;
+mod recall;
+mod teach;
+
+pub(crate) use import::{clean_run, lesson_of};
+
+use std::{net::SocketAddr, sync::Arc};
+
+use folklore_protocol::{AuthorId, BankId, Keypair, LessonId};
+use folklore_store::{
+    bank::{BankInfo as StoreBank, Store},
+    catalogue::Catalogue,
+    error::{ReadError, WriteError},
+    redact,
+};
+use tokio::sync::mpsc;
+
+use crate::{
+    api::{self, Answer, ApiError, MIN_ID_PREFIX, MemoryApi},
+    engine::{self, EngineHandle, Snapshot},
+    home::Home,
+    network::NetworkHandle,
+};
+
+/// The store's setting that names the bank written to when a request names none.
+const DEFAULT_BANK: &str = "default-bank";
+
+/// The service. Cheap to clone.
+#[derive(Clone)]
+pub struct Memory(Arc<Inner>);
+
+struct Inner {
+    home: Home,
+    key: Keypair,
+    store: Store,
+    catalogue: Arc<Catalogue>,
+    engine: EngineHandle,
+    network: NetworkHandle,
+    http: SocketAddr,
+    /// What opening the store took, in words.
+    opening: Vec<String>,
+}
+
+/// What the service is put together from.
+pub struct Parts {
+    /// The data directory.
+    pub home: Home,
+    /// The node's key.
+    pub key: Keypair,
+    /// The bank.
+    pub store: Store,
+    /// Recall over it.
+    pub catalogue: Arc<Catalogue>,
+    /// The running state machine.
+    pub engine: EngineHandle,
+    /// The carrier.
+    pub network: NetworkHandle,
+    /// Where the HTTP door is.
+    pub http: SocketAddr,
+    /// What opening the store took, in words; empty when there is nothing to say.
+    pub opening: Vec<String>,
+}
+
+impl Memory {
+    /// The service over running parts.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { home, key, store, catalogue, engine, network, http, opening } = parts;
+        Self(Arc::new(Inner { home, key, store, catalogue, engine, network, http, opening }))
+    }
+
+    /// Runs what touches the disk on a blocking thread.
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> Answer<T> + Send + 'static) -> Answer<T> {
+        let memory = self.clone();
+        tokio::task::spawn_blocking(move || work(&memory))
+            .await
+            .map_err(|_| ApiError::failed("the request failed inside the daemon; its log says more"))?
+    }
+
+    fn me(&self) -> AuthorId {
+        self.0.key.author()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.0.engine.clock.now().0
+    }
+
+    async fn snapshot(&self) -> Answer<Snapshot> {
+        self.0.engine.snapshot().await.map_err(stopping)
+    }
+
+    /// The bank called so, or whose id begins so; without a name the default one.
+    fn bank(&self, name: Option<&str>) -> Answer<StoreBank> {
+        let banks = self.0.store.banks();
+        let Some(name) = name else {
+            let default = self.default_bank();
+            return banks
+                .into_iter()
+                .find(|b| b.id == default)
+                .ok_or_else(|| ApiError::failed("this node has no bank: start the daemon again to make its own"));
+        };
+        let named: Vec<&StoreBank> = banks.iter().filter(|b| b.name == name || b.id.to_string() == name).collect();
+        let begins = |b: &&StoreBank| name.len() >= MIN_ID_PREFIX && b.id.to_string().starts_with(name);
+        let found = if named.is_empty() { banks.iter().filter(begins).collect() } else { named };
+        match found[..] {
+            [] => Err(ApiError::not_found(format!(
+                "no bank here is called '{name}': 'folklore bank list' shows those there are"
+            ))),
+            [bank] => Ok(bank.clone()),
+            _ => Err(ApiError::bad_request(format!("{} banks here fit '{name}': give the bank's id", found.len()))),
+        }
+    }
+
+    /// The bank written to when a request names none: the last one joined, else the home's own.
+    fn default_bank(&self) -> BankId {
+        let set = self.0.store.setting(DEFAULT_BANK).and_then(|bytes| bytes.try_into().ok()).map(BankId);
+        let held = |id: &BankId| self.0.store.banks().iter().any(|b| b.id == *id);
+        set.filter(held).or_else(|| self.0.home.bank().ok().map(|own| own.id)).unwrap_or(BankId([0; 32]))
+    }
+
+    fn lesson(&self, text: &str) -> Answer<LessonId> {
+        if text.len() < MIN_ID_PREFIX {
+            return Err(ApiError::bad_request(format!(
+                "'{text}' is too short for a lesson id: give at least {MIN_ID_PREFIX} characters of it"
+            )));
+        }
+        self.0.catalogue.find(text).map_err(|error| match error {
+            folklore_store::catalogue::FindError::None(_) => ApiError::not_found(error.to_string()),
+            folklore_store::catalogue::FindError::Several(..) => ApiError::bad_request(error.to_string()),
+        })
+    }
+
+    fn embedder(&self) -> api::EmbedderInfo {
+        let e = self.0.catalogue.embedder();
+        api::EmbedderInfo { name: e.name.clone(), revision: e.revision.clone(), dim: e.dim }
+    }
+
+    fn bank_infos(&self, snapshot: &Snapshot) -> Vec<api::BankInfo> {
+        let default = self.default_bank();
+        let info = |bank: StoreBank| {
+            let view = snapshot.banks.get(&bank.id)?;
+            Some(api::BankInfo {
+                id: bank.id.to_string(),
+                owner: bank.owner.to_string(),
+                records: view.records as u64,
+                lessons: self.0.catalogue.lesson_count(&bank.id) as u64,
+                known_root: view.known_root.to_string(),
+                held_root: view.held_root.to_string(),
+                default: bank.id == default,
+                name: bank.name,
+            })
+        };
+        self.0.store.banks().into_iter().filter_map(info).collect()
+    }
+
+    fn recovery(&self) -> Option<Vec<String>> {
+        let mut lines = self.0.opening.clone();
+        for note in self.0.store.notes() {
+            if !lines.contains(&note) {
+                lines.push(note);
+            }
+        }
+        (!lines.is_empty()).then_some(lines)
+    }
+}
+
+impl MemoryApi for Memory {
+    async fn status(&self) -> Answer<api::Status> {
+        let snapshot = self.snapshot().await?;
+        let counters = self.0.network.counters();
+        self.blocking(move |m| {
+            Ok(api::Status {
+                node: m.me().to_string(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                data: m.0.home.dir().display().to_string(),
+                pid: std::process::id(),
+                http: m.0.http.to_string(),
+                listening: m.0.network.listening(),
+                banks: m.bank_infos(&snapshot),
+                peers: m.peer_infos(&snapshot, &counters),
+                embedder: m.embedder(),
+                jobs: api::JobCounts::default(),
+                recovery: m.recovery(),
+                redaction: api::RedactionInfo { rules_version: redact::RULES_VERSION },
+                traffic: api::Traffic { bytes_in: counters.total.bytes_in, bytes_out: counters.total.bytes_out },
+            })
+        })
+        .await
+    }
+
+    async fn teach(&self, request: api::TeachRequest) -> Answer<api::TeachResponse> {
+        self.blocking(move |m| m.teach_now(request)).await
+    }
+
+    async fn recall(&self, request: api::RecallRequest) -> Answer<api::RecallResponse> {
+        self.recall_now(request).await
+    }
+
+    async fn show(&self, id: String) -> Answer<api::ShowResponse> {
+        self.blocking(move |m| m.show_now(&id)).await
+    }
+
+    async fn list(&self, request: api::ListRequest) -> Answer<api::ListResponse> {
+        self.blocking(move |m| m.list_now(request)).await
+    }
+
+    async fn rate(&self, request: api::RateRequest) -> Answer<api::StandingResponse> {
+        self.blocking(move |m| m.rate_now(request)).await
+    }
+
+    async fn withdraw(&self, request: api::WithdrawRequest) -> Answer<api::StandingResponse> {
+        self.blocking(move |m| m.withdraw_now(request)).await
+    }
+
+    async fn bank_list(&self) -> Answer<api::BankListResponse> {
+        let snapshot = self.snapshot().await?;
+        self.blocking(move |m| Ok(api::BankListResponse { banks: m.bank_infos(&snapshot) })).await
+    }
+
+    async fn bank_create(&self, name: String) -> Answer<api::BankInfo> {
+        let id = self.blocking(move |m| m.create_bank(&name)).await?;
+        let snapshot = self.snapshot().await?;
+        let named = |bank: &api::BankInfo| bank.id == id.to_string();
+        let found = self.bank_infos(&snapshot).into_iter().find(named);
+        found.ok_or_else(|| ApiError::failed("the bank was made but is not open yet: see 'folklore bank list'"))
+    }
+
+    async fn bank_invite(&self, bank: Option<String>) -> Answer<api::BankInviteResponse> {
+        self.blocking(move |m| m.invite(bank.as_deref())).await
+    }
+
+    async fn bank_join(&self, ticket: String) -> Answer<api::BankJoinResponse> {
+        self.blocking(move |m| m.join(&ticket)).await
+    }
+
+    async fn peers(&self) -> Answer<api::PeersResponse> {
+        let snapshot = self.snapshot().await?;
+        Ok(api::PeersResponse { peers: self.peer_infos(&snapshot, &self.0.network.counters()) })
+    }
+
+    async fn sync(&self, request: api::SyncRequest) -> Answer<api::SyncResponse> {
+        self.sync_now(request).await
+    }
+
+    async fn doctor(&self, request: api::DoctorRequest) -> Answer<api::DoctorResponse> {
+        let snapshot = self.snapshot().await?;
+        self.blocking(move |m| m.examine(request, &snapshot)).await
+    }
+
+    async fn block(&self, peer: String, blocked: bool) -> Answer<api::BlockResponse> {
+        self.block_peer(&peer, blocked).await
+    }
+
+    async fn import(
+        &self,
+        request: api::ImportRequest,
+        events: mpsc::Sender<api::ImportEvent>,
+    ) -> Answer<api::ImportResponse> {
+        self.blocking(move |m| m.import_now(request, &events)).await
+    }
+}
+
+fn stopping(_: engine::Stopped) -> ApiError {
+    ApiError::unavailable("the daemon is stopping: start it again with 'folklore up'")
+}
+
+fn read_failed(error: ReadError) -> ApiError {
+    ApiError::failed(error.to_string())
+}
+
+fn write_failed(error: WriteError) -> ApiError {
+    match error {
+        WriteError::UnknownBank(_) => ApiError::not_found(error.to_string()),
+        WriteError::TooLarge { .. } | WriteError::Claim { .. } => ApiError::bad_request(error.to_string()),
+        _ => ApiError::failed(error.to_string()),
+    }
+}

@@ -1,0 +1,301 @@
+//! Import: finished runs from files into the bank, and what they teach.
+//!
+//! A run and the lessons it teaches by itself are written as one atomic group, so an import that is killed can simply be
+//! repeated: what is there counts as a duplicate, the rest follows. Contrasts, which need all runs of a task, are drawn when
+//! the files are done, from what the store then holds of each task.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    ops::ControlFlow,
+    path::Path,
+};
+
+use folklore_protocol::{Claim, Lesson, LessonDraft, LessonError, Outcome, canonical};
+use folklore_store::{
+    bank::{BankInfo as StoreBank, Batch},
+    learn::{self, Draft, Induced},
+    run::{Run, digest_hex},
+    runs::{MAX_RUN_BYTES, RunOutcome, RunRow},
+};
+use tokio::sync::mpsc;
+
+use super::{
+    Memory, read_failed,
+    teach::{Struck, brief},
+};
+use crate::{
+    api::{self, Answer, ApiError, ImportEvent, ImportedFile},
+    formats::{self, Item, Outcomes, ReadOptions},
+};
+
+/// Runs of one group.
+const GROUP_RUNS: usize = 64;
+/// Bytes of runs in one group, about.
+const GROUP_BYTES: usize = 4 * 1024 * 1024;
+/// Runs of one task that a contrast is drawn from; the first by digest.
+const MAX_CONTRASTED: usize = 64;
+/// Reports of things left out that one answer carries; beyond, they are counted.
+const MAX_REPORTED: usize = 10_000;
+
+/// The name of the one backend so far.
+const EXTRACTIVE: &str = "extractive";
+
+impl Memory {
+    pub(super) fn import_now(
+        &self,
+        request: api::ImportRequest,
+        events: &mpsc::Sender<ImportEvent>,
+    ) -> Answer<api::ImportResponse> {
+        if request.induce != EXTRACTIVE {
+            return Err(ApiError::bad_request(format!(
+                "no induction backend is called '{}': this build has '{EXTRACTIVE}'",
+                brief(&request.induce)
+            )));
+        }
+        if request.paths.is_empty() {
+            return Err(ApiError::bad_request("name at least one file or directory"));
+        }
+        if let Some(path) = request.paths.iter().chain(&request.outcomes).find(|p| !p.is_absolute()) {
+            return Err(ApiError::bad_request(format!("'{}' is not an absolute path", brief(&path.to_string_lossy()))));
+        }
+        let bank = self.bank(request.bank.as_deref())?;
+        self.check_may_write(&bank)?;
+        let format = request.format.as_deref().map(formats::by_name).transpose();
+        let format = format.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let outcomes = request.outcomes.as_deref().map(Outcomes::read).transpose();
+        let outcomes = outcomes.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let options = ReadOptions { format, outcomes: outcomes.as_ref() };
+
+        let found = formats::expand(&request.paths);
+        let size = |path: &Path| fs::metadata(path).map_or(0, |m| m.len());
+        let total_bytes: u64 = found.iter().map(|f| size(&f.path)).sum();
+        let mut import = Import { memory: self, bank, done: api::ImportResponse::default(), tasks: BTreeSet::new() };
+        let mut done_bytes = 0;
+        for entry in found {
+            if entry.walked && entry.problem.as_ref().is_some_and(formats::FileError::is_side_file) {
+                continue; // A label table or the like beside the runs; nobody named it.
+            }
+            let path = entry.path.display().to_string();
+            let progress = ImportEvent::Progress { path: path.clone(), done_bytes, total_bytes };
+            if events.blocking_send(progress).is_err() {
+                break; // The client has gone. What is done is durable; the rest can be imported again.
+            }
+            let mut file = ImportedFile { path: path.clone(), ..ImportedFile::default() };
+            match entry.problem {
+                Some(error) => file.skipped.push(api::Skipped { path, item: None, reason: error.to_string() }),
+                None => match import.read(&entry.path, &options, &mut file)? {
+                    Some(error) if entry.walked && error.is_side_file() => continue,
+                    Some(error) => file.skipped.push(api::Skipped { path, item: None, reason: error.to_string() }),
+                    None => {}
+                },
+            }
+            done_bytes += size(&entry.path);
+            import.count(&file);
+            if events.blocking_send(ImportEvent::File(file)).is_err() {
+                break;
+            }
+        }
+        import.contrast(events)?;
+        Ok(import.done)
+    }
+}
+
+struct Import<'m> {
+    memory: &'m Memory,
+    bank: StoreBank,
+    done: api::ImportResponse,
+    /// Tasks that got a run or a label, for the contrasts.
+    tasks: BTreeSet<String>,
+}
+
+impl Import<'_> {
+    /// Reads a file to its end; what stopped the reading before that, if something did.
+    fn read(
+        &mut self,
+        path: &Path,
+        options: &ReadOptions<'_>,
+        file: &mut ImportedFile,
+    ) -> Answer<Option<formats::FileError>> {
+        let mut group = Vec::new();
+        let mut bytes = 0;
+        let mut failure = None;
+        let shown = file.path.clone();
+        let result = formats::read_path(path, options, &mut |item| {
+            match item {
+                Item::Skipped { item, reason } => {
+                    file.skipped.push(api::Skipped { path: shown.clone(), item: Some(item), reason });
+                }
+                Item::Run(mut run) => {
+                    clean_run(&mut run);
+                    bytes +=
+                        run.steps.iter().map(|s| s.think.len() + s.action.len() + s.observation.len()).sum::<usize>();
+                    group.push(*run);
+                    if group.len() >= GROUP_RUNS || bytes >= GROUP_BYTES {
+                        bytes = 0;
+                        if let Err(error) = self.write(std::mem::take(&mut group), file) {
+                            failure = Some(error);
+                            return ControlFlow::Break(());
+                        }
+                    }
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        self.write(group, file)?;
+        Ok(result.err())
+    }
+
+    /// Writes runs, with what each teaches by itself, as one group.
+    fn write(&mut self, runs: Vec<Run>, file: &mut ImportedFile) -> Answer<()> {
+        let mut rows = Vec::new();
+        let mut fresh: Vec<Run> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for run in runs {
+            let digest = run.digest();
+            let outcome = Outcome::from(run.outcome.status);
+            self.tasks.insert(run.task_key.clone());
+            let known = self.memory.0.store.run_outcome(&digest);
+            let is_news = known.is_none() || (known == Some(Outcome::Unknown) && outcome != Outcome::Unknown);
+            if !is_news || !seen.insert(digest) {
+                file.duplicates += 1;
+                continue;
+            }
+            let bytes = canonical::encode(&run);
+            if bytes.len() > MAX_RUN_BYTES {
+                file.skipped.push(api::Skipped {
+                    path: file.path.clone(),
+                    item: Some(run.source.clone()),
+                    reason: format!("the run has {} bytes, the limit is {MAX_RUN_BYTES}", bytes.len()),
+                });
+                continue;
+            }
+            rows.push(RunRow { digest, task_key: run.task_key.clone(), outcome, bytes });
+            fresh.push(run);
+        }
+        let induced = learn::separately(&fresh, &|id| self.given(id));
+        let claims = self.claims(induced, &fresh, &mut file.no_lesson);
+        let (records, outcomes) =
+            self.memory.write(&self.bank.id, Batch { claims, runs: rows, skip_if_taught: true })?;
+        for outcome in outcomes {
+            match outcome {
+                RunOutcome::Stored | RunOutcome::Relabelled => file.runs += 1,
+                RunOutcome::Duplicate => file.duplicates += 1,
+            }
+        }
+        file.lessons.extend(records.iter().filter_map(|r| r.claim().body()).map(|id| id.to_string()));
+        Ok(())
+    }
+
+    /// A lesson that a run says it had been given.
+    fn given(&self, id: &str) -> Option<LessonDraft> {
+        let lesson = self.memory.0.store.lesson(&id.parse().ok()?).ok()??;
+        Some(lesson.fields().clone())
+    }
+
+    fn claims(
+        &self,
+        induced: Induced,
+        runs: &[Run],
+        no_lesson: &mut Vec<api::NoLesson>,
+    ) -> Vec<(Claim, Option<Lesson>)> {
+        let digests: BTreeMap<&str, String> =
+            runs.iter().map(|r| (r.source.as_str(), digest_hex(&r.digest()))).collect();
+        for none in induced.no_lesson {
+            let run = match digests.get(none.run.as_str()) {
+                Some(digest) => format!("{} ({})", none.run, &digest[..16]),
+                None => none.run,
+            };
+            no_lesson.push(api::NoLesson { run, reason: none.reason });
+        }
+        let mut claims = Vec::new();
+        for draft in induced.lessons {
+            match lesson_of(&draft) {
+                Ok(lesson) => {
+                    let claim = Claim::Taught { lesson_id: lesson.id(), evidence: draft.evidence };
+                    claims.push((claim, Some(lesson)));
+                }
+                Err(error) => no_lesson.push(api::NoLesson { run: String::new(), reason: error.to_string() }),
+            }
+        }
+        claims
+    }
+
+    /// Draws the contrasts of every task that this import touched.
+    fn contrast(&mut self, events: &mpsc::Sender<ImportEvent>) -> Answer<()> {
+        let mut together = ImportedFile { path: "(runs of one task together)".into(), ..ImportedFile::default() };
+        for task in std::mem::take(&mut self.tasks) {
+            let rows = self.memory.0.store.runs_of_task(&task).map_err(read_failed)?;
+            let has = |outcome| rows.iter().any(|row| row.outcome == outcome);
+            if !(has(Outcome::Success) && has(Outcome::Failure)) {
+                continue;
+            }
+            let mut runs = Vec::new();
+            let mut rows = rows;
+            rows.sort_by_key(|row| row.digest);
+            for row in rows.iter().filter(|row| row.outcome != Outcome::Unknown).take(MAX_CONTRASTED) {
+                match canonical::decode::<Run, MAX_RUN_BYTES>(&row.bytes) {
+                    Ok(run) => runs.push(run),
+                    Err(error) => together.no_lesson.push(api::NoLesson {
+                        run: digest_hex(&row.digest),
+                        reason: format!("the stored run does not read: {error}"),
+                    }),
+                }
+            }
+            let induced = learn::contrast(&runs.iter().collect::<Vec<_>>(), &|id| self.given(id));
+            let claims = self.claims(induced, &runs, &mut together.no_lesson);
+            let (records, _) =
+                self.memory.write(&self.bank.id, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
+            together.lessons.extend(records.iter().filter_map(|r| r.claim().body()).map(|id| id.to_string()));
+        }
+        if together.lessons.is_empty() && together.no_lesson.is_empty() {
+            return Ok(());
+        }
+        self.count(&together);
+        self.done.files -= 1; // It is no file.
+        // Nobody may be listening any more; it is durable all the same.
+        let _ = events.blocking_send(ImportEvent::File(together));
+        Ok(())
+    }
+
+    fn count(&mut self, file: &ImportedFile) {
+        let done = &mut self.done;
+        done.files += 1;
+        done.runs += file.runs;
+        done.lessons += file.lessons.len() as u64;
+        done.duplicates += file.duplicates;
+        let room = MAX_REPORTED.saturating_sub(done.skipped.len());
+        done.skipped.extend(file.skipped.iter().take(room).cloned());
+        let room = MAX_REPORTED.saturating_sub(done.no_lesson.len());
+        done.no_lesson.extend(file.no_lesson.iter().take(room).cloned());
+    }
+}
+
+/// The lesson of a draft. The run was redacted already; a lesson could only bring a secret together again out of two parts.
+pub(crate) fn lesson_of(draft: &Draft) -> Result<Lesson, LessonError> {
+    let mut fields = draft.fields.clone();
+    Struck::default().clean_draft(&mut fields);
+    Lesson::new(fields)
+}
+
+/// Takes secrets and what tells who and where out of every text of a run, before anything is hashed or stored.
+pub(crate) fn clean_run(run: &mut Run) {
+    let mut struck = Struck::default();
+    let Run { task_key, task, domain, agent, attempt: _, source, steps, outcome, tags, injected } = run;
+    for text in [task_key, task, domain, agent, source].into_iter().chain(tags).chain(injected) {
+        struck.clean(text);
+    }
+    for step in steps {
+        for text in [&mut step.think, &mut step.action, &mut step.observation] {
+            struck.clean(text);
+        }
+    }
+    let texts = outcome.reason.iter_mut().chain(outcome.judged_by.iter_mut()).chain(&mut outcome.missing_answers);
+    for text in texts.chain(outcome.expected.iter_mut().flatten()) {
+        struck.clean(text);
+    }
+    run.tidy();
+}

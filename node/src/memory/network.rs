@@ -1,0 +1,243 @@
+//! Banks, tickets, peers, sync and the doctor.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use folklore_protocol::{
+    AuthorId, BankId, Event, Time,
+    bank::MAX_BANK_NAME_BYTES,
+    canonical::{Lines, normalise},
+};
+use folklore_store::bank::BankInfo as StoreBank;
+
+use super::{DEFAULT_BANK, Memory, read_failed, stopping, teach::brief, write_failed};
+use crate::{
+    api::{self, Answer, ApiError, Check},
+    engine::{Snapshot, split_address},
+    network::{Counters, with_peer},
+    ticket::Ticket,
+};
+
+/// How long `sync --wait` waits when the request does not say, milliseconds.
+const DEFAULT_SYNC_MS: u64 = 30_000;
+/// Longest a sync may wait, milliseconds.
+const MAX_SYNC_MS: u64 = 600_000;
+/// How often a waiting sync looks.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+impl Memory {
+    pub(super) fn create_bank(&self, name: &str) -> Answer<BankId> {
+        let name = normalise(name, Lines::One);
+        if name.is_empty() || name.len() > MAX_BANK_NAME_BYTES {
+            return Err(ApiError::bad_request(format!("a bank's name has 1 to {MAX_BANK_NAME_BYTES} bytes")));
+        }
+        let own = |b: &StoreBank| b.owner == self.me() && b.name == name;
+        if let Some(bank) = self.0.store.banks().into_iter().find(own) {
+            return Ok(bank.id);
+        }
+        let mut salt = [0; 16];
+        getrandom::fill(&mut salt)
+            .map_err(|error| ApiError::failed(format!("no randomness for the bank's id: {error}")))?;
+        let info = StoreBank::new(self.me(), salt, &name);
+        self.open_bank(&info)?;
+        Ok(info.id)
+    }
+
+    /// Adds a bank durably and opens it; nothing happens to one that is there.
+    pub fn open_bank(&self, info: &StoreBank) -> Answer<()> {
+        if self.0.store.banks().iter().any(|b| b.id == info.id) {
+            return Ok(());
+        }
+        self.0.store.add_bank(info.clone()).map_err(write_failed)?;
+        self.0.catalogue.open_bank(info.clone());
+        self.0.engine.event_blocking(Event::BankOpened { bank: info.id, held: Vec::new() }).map_err(stopping)
+    }
+
+    pub(super) fn invite(&self, bank: Option<&str>) -> Answer<api::BankInviteResponse> {
+        let bank = match bank {
+            Some(name) => self.bank(Some(name))?,
+            None => {
+                let own = self.0.home.bank()?;
+                self.bank(Some(&own.id.to_string()))?
+            }
+        };
+        let me = self.me();
+        let mut addresses = Vec::new();
+        for address in self.0.network.announced() {
+            let whole = with_peer(&address, &me.0).map_err(|error| ApiError::failed(error.to_string()))?;
+            if let Ok(address) = whole.parse() {
+                addresses.push(address);
+            }
+        }
+        if addresses.is_empty() {
+            return Err(ApiError::failed(
+                "this node listens nowhere, so nobody could join: start it with 'folklore up --listen ADDR'",
+            ));
+        }
+        addresses.truncate(crate::ticket::MAX_ADDRESSES);
+        let ticket =
+            Ticket::new(bank.owner, bank.salt, &bank.name, addresses).map_err(|e| ApiError::failed(e.to_string()))?;
+        Ok(api::BankInviteResponse { ticket: ticket.to_string(), bank: bank.id.to_string() })
+    }
+
+    pub(super) fn join(&self, text: &str) -> Answer<api::BankJoinResponse> {
+        let ticket: Ticket =
+            text.parse().map_err(|error: crate::ticket::TicketError| ApiError::bad_request(error.to_string()))?;
+        self.join_ticket(&ticket)
+    }
+
+    /// Joins the bank of a ticket: it is held here from now on, its nodes are dialled for ever, and it is where lessons go
+    /// when a request names no bank.
+    pub fn join_ticket(&self, ticket: &Ticket) -> Answer<api::BankJoinResponse> {
+        let info = ticket.bank();
+        self.open_bank(&info)?;
+        if info.owner != self.me() {
+            self.0.store.set_setting(DEFAULT_BANK, &info.id.0).map_err(write_failed)?;
+        }
+        let dialing: Vec<String> = ticket.addresses().iter().map(ToString::to_string).collect();
+        for address in &dialing {
+            let (peer, address) = split_address(address);
+            let event = Event::AddressLearned { peer, address, keep: true };
+            self.0.engine.event_blocking(event).map_err(stopping)?;
+        }
+        Ok(api::BankJoinResponse { bank: info.id.to_string(), name: info.name, owner: info.owner.to_string(), dialing })
+    }
+
+    pub(super) fn peer_infos(&self, snapshot: &Snapshot, counters: &Counters) -> Vec<api::PeerInfo> {
+        let ms = |time: Time| api::TimeMs(time.0);
+        let infos = snapshot.peers.iter().map(|peer| {
+            let traffic = counters.peers.get(&peer.id.0).copied().unwrap_or_default();
+            api::PeerInfo {
+                id: peer.id.to_string(),
+                addresses: peer.addresses.clone(),
+                connected: peer.connected,
+                last_sync: peer.last_sync.map(ms),
+                complete_as_of: peer.complete_as_of.iter().map(|(bank, at)| (bank.to_string(), ms(*at))).collect(),
+                bytes_in: traffic.bytes_in,
+                bytes_out: traffic.bytes_out,
+            }
+        });
+        infos.collect()
+    }
+
+    pub(super) async fn sync_now(&self, request: api::SyncRequest) -> Answer<api::SyncResponse> {
+        let only = request.peer.as_deref().map(|text| self.peer(text)).transpose()?;
+        let before = self.snapshot().await?;
+        if let Some(peer) = only
+            && !before.peers.iter().any(|p| p.id == peer)
+        {
+            return Err(ApiError::not_found(format!(
+                "no peer {peer} is known here: 'folklore peers' shows those that are"
+            )));
+        }
+        let began = self.0.engine.clock.now();
+        self.0.engine.event(Event::Sync { peer: only }).await.map_err(stopping)?;
+        let wait_ms = if request.wait { request.timeout_ms.unwrap_or(DEFAULT_SYNC_MS).min(MAX_SYNC_MS) } else { 0 };
+        let deadline = Instant::now() + Duration::from_millis(wait_ms);
+        loop {
+            let now = self.snapshot().await?;
+            let answer = state_of_sync(&before, &now, only, began);
+            if answer.complete || Instant::now() >= deadline {
+                return Ok(answer);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn peer(&self, text: &str) -> Answer<AuthorId> {
+        text.parse().map_err(|_| {
+            ApiError::bad_request(format!("'{}' is not a node id: 'folklore peers' shows the ids", brief(text)))
+        })
+    }
+
+    pub(super) async fn block_peer(&self, text: &str, blocked: bool) -> Answer<api::BlockResponse> {
+        let peer = self.peer(text)?;
+        self.0.network.block(peer.0, blocked);
+        if !blocked {
+            self.0.engine.event(Event::Sync { peer: Some(peer) }).await.map_err(stopping)?;
+        }
+        Ok(api::BlockResponse { peer: peer.to_string(), blocked })
+    }
+
+    pub(super) fn examine(&self, request: api::DoctorRequest, snapshot: &Snapshot) -> Answer<api::DoctorResponse> {
+        let mut checks = Vec::new();
+        let exposed = self.0.home.identity_exposure()?;
+        checks.push(Check::new(
+            "identity",
+            exposed == 0,
+            if exposed == 0 {
+                format!("node {}, key private", self.me())
+            } else {
+                "others on this machine can read the key: chmod 600 identity.key".into()
+            },
+        ));
+        let recovery = self.recovery();
+        let opened = recovery.as_ref().map_or_else(|| "opened as it was left".to_owned(), |lines| lines.join("; "));
+        checks.push(Check::new("bank", recovery.is_none(), opened));
+        for bank in self.0.store.banks() {
+            let missing = self.0.store.missing_bodies(&bank.id).len();
+            let records = self.0.store.record_count(&bank.id);
+            let detail = if missing == 0 {
+                format!("{records} records, every body there")
+            } else {
+                format!("{records} records, {missing} bodies missing: 'folklore sync' asks the peers for them")
+            };
+            checks.push(Check::new(format!("bank {}", brief(&bank.name)), missing == 0, detail));
+        }
+        let listening = self.0.network.listening();
+        let detail =
+            if listening.is_empty() { "nowhere: peers cannot reach this node".into() } else { listening.join(", ") };
+        checks.push(Check::new("listening", !listening.is_empty(), detail));
+        let (known, connected) = (snapshot.peers.len(), snapshot.peers.iter().filter(|p| p.connected).count());
+        checks.push(Check::new(
+            "peers",
+            known == 0 || connected > 0,
+            match (known, connected) {
+                (0, _) => "none known: 'folklore bank invite' and 'folklore bank join' connect nodes".into(),
+                (_, 0) => format!("none of {known} known peers is connected; they are dialled again and again"),
+                _ => format!("{connected} of {known} known peers connected"),
+            },
+        ));
+        if request.verify {
+            let report = self.0.store.verify().map_err(read_failed)?;
+            let detail = if report.ok() {
+                format!(
+                    "{} records, {} lessons, {} runs: every hash and signature is right",
+                    report.records, report.lessons, report.runs
+                )
+            } else {
+                report.wrong.join("; ")
+            };
+            checks.push(Check::new("hashes and signatures", report.ok(), detail));
+        }
+        Ok(api::DoctorResponse { ok: checks.iter().all(|c| c.ok), checks })
+    }
+}
+
+/// Peer by peer: was it reached, and is everything here that it held when the sync began.
+fn state_of_sync(before: &Snapshot, now: &Snapshot, only: Option<AuthorId>, began: Time) -> api::SyncResponse {
+    let ours: BTreeSet<BankId> = now.banks.keys().copied().collect();
+    let missing_now: usize = now.banks.values().map(|b| b.missing).sum();
+    let mut peers = Vec::new();
+    for peer in now.peers.iter().filter(|p| only.is_none_or(|o| o == p.id)) {
+        let shared: Vec<&BankId> = peer.banks.intersection(&ours).collect();
+        let shares_nothing = shared.is_empty() && (peer.greeted || (!peer.connected && peer.addresses.is_empty()));
+        if only.is_none() && shares_nothing {
+            continue; // Somebody who is no part of any bank here, or once connected and cannot be dialled.
+        }
+        let earlier = before.peers.iter().find(|p| p.id == peer.id);
+        let as_of = |bank: &&BankId| peer.complete_as_of.get(*bank).is_some_and(|at| *at >= began);
+        let complete = peer.connected && !shared.is_empty() && shared.iter().all(as_of);
+        peers.push(api::SyncedPeer {
+            id: peer.id.to_string(),
+            reached: peer.connected,
+            complete,
+            received: peer.records_in - earlier.map_or(0, |p| p.records_in),
+            sent: peer.records_out - earlier.map_or(0, |p| p.records_out),
+        });
+    }
+    let missing: Vec<String> = peers.iter().filter(|p| !p.complete).map(|p| p.id.clone()).collect();
+    api::SyncResponse { complete: missing.is_empty() && missing_now == 0, missing, peers }
+}

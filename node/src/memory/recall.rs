@@ -1,0 +1,139 @@
+//! Recall: this node's banks, and with scope `network` the connected peers'.
+
+use folklore_protocol::{
+    Answer as PeerAnswer, AuthorId, BankId, Claim, Lesson, UnverifiedRecord,
+    canonical::{Lines, normalise},
+    message::{MAX_ASKED_HITS, MAX_QUERY_BYTES},
+};
+use folklore_store::catalogue::{Offered, Recalled, Wish};
+use folklore_store::recall::EmptyReason;
+use folklore_store::redact::{Classes, redact};
+
+use super::{Memory, read_failed, stopping, teach};
+use crate::{
+    api::{self, Answer, ApiError},
+    engine::Answers,
+};
+
+/// How long peers have to answer when the request does not say, milliseconds. An agent waits for this.
+const DEFAULT_DEADLINE_MS: u64 = 2_000;
+/// Longest a request may let peers take, milliseconds.
+const MAX_DEADLINE_MS: u64 = 60_000;
+/// Peers are asked for this many lessons more than are wanted: they rank by their own measure, this node by its own.
+const ASK_FACTOR: usize = 4;
+
+impl Memory {
+    pub(super) async fn recall_now(&self, request: api::RecallRequest) -> Answer<api::RecallResponse> {
+        if request.k == 0 || request.k > api::MAX_K {
+            return Err(ApiError::bad_request(format!("k is 1 to {}", api::MAX_K)));
+        }
+        if request.min_score.is_some_and(|x| !x.is_finite()) {
+            return Err(ApiError::bad_request("min_score is a number, 0 to 1"));
+        }
+        let task = normalise(&request.task, Lines::Many);
+        if task.is_empty() {
+            return Err(ApiError::bad_request("the task is empty: say what is to be done"));
+        }
+        let bank = request.bank.as_deref().map(|name| self.bank(Some(name))).transpose()?.map(|b| b.id);
+        let wish =
+            Wish { k: request.k, min_score: request.min_score, bank, kinds: request.kinds, domain: request.domain };
+        let mut peers = api::AskedPeers::default();
+        let mut offered = Vec::new();
+        if request.scope == api::Scope::Network {
+            let within_ms = request.deadline_ms.unwrap_or(DEFAULT_DEADLINE_MS).min(MAX_DEADLINE_MS);
+            let hits = (request.k * ASK_FACTOR).min(MAX_ASKED_HITS as usize) as u32;
+            (offered, peers) = self.ask_peers(&task, bank, hits, within_ms).await?;
+        }
+        let recalled =
+            self.blocking(move |m| m.0.catalogue.recall(&task, &wish, &offered).map_err(read_failed)).await?;
+        Ok(self.to_response(recalled, peers))
+    }
+
+    /// Asks the peers that share each bank, and verifies what comes back.
+    async fn ask_peers(
+        &self,
+        task: &str,
+        only: Option<BankId>,
+        hits: u32,
+        within_ms: u64,
+    ) -> Answer<(Vec<Offered>, api::AskedPeers)> {
+        // The query leaves the node: what tells who and where stays behind.
+        let query = redact(task, Classes::ALL).text.into_owned();
+        let query = folklore_protocol::canonical::shorten(&normalise(&query, Lines::Many), MAX_QUERY_BYTES);
+        let banks = self.0.store.banks().into_iter().map(|b| b.id).filter(|id| only.is_none_or(|o| o == *id));
+        let mut asked = Vec::new();
+        for bank in banks {
+            let (engine, query) = (self.0.engine.clone(), query.clone());
+            asked.push(tokio::spawn(async move { (bank, engine.ask(bank, query, hits, within_ms).await) }));
+        }
+        let (mut answered, mut silent) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+        let mut raw: Vec<(BankId, PeerAnswer)> = Vec::new();
+        for task in asked {
+            let (bank, answers) =
+                task.await.map_err(|_| ApiError::failed("asking the peers failed inside the daemon"))?;
+            let Answers { answers, silent: quiet } = answers.map_err(stopping)?;
+            silent.extend(quiet);
+            for answer in answers {
+                answered.insert(answer.peer);
+                raw.push((bank, answer));
+            }
+        }
+        let offered = self.blocking(move |_| Ok(verify(raw))).await?;
+        let silent: Vec<AuthorId> = silent.difference(&answered).copied().collect();
+        let text = |ids: &mut dyn Iterator<Item = &AuthorId>| ids.map(ToString::to_string).collect::<Vec<_>>();
+        let mut all: Vec<AuthorId> = answered.iter().chain(&silent).copied().collect();
+        all.sort();
+        let peers = api::AskedPeers {
+            asked: text(&mut all.iter()),
+            answered: text(&mut answered.iter()),
+            silent: text(&mut silent.iter()),
+        };
+        Ok((offered, peers))
+    }
+
+    fn to_response(&self, recalled: Recalled, peers: api::AskedPeers) -> api::RecallResponse {
+        let hits = recalled.hits.into_iter().map(|hit| api::Hit {
+            lesson: teach::to_view(&hit.lesson),
+            score: hit.score,
+            dense: hit.dense.unwrap_or(0.0),
+            lexical: hit.lexical,
+            standing: teach::to_standing(hit.state, &hit.standing),
+            authors: hit.standing.authors.iter().map(ToString::to_string).collect(),
+            source: hit.peer.map_or_else(|| "local".to_owned(), |peer| peer.to_string()),
+        });
+        let reason = recalled.reason.map(|reason| match reason {
+            EmptyReason::BankEmpty => api::EmptyReason::BankEmpty,
+            EmptyReason::BelowThreshold => api::EmptyReason::BelowThreshold,
+            EmptyReason::Filtered => api::EmptyReason::Filtered,
+            EmptyReason::EmbedderUnavailable => api::EmptyReason::EmbedderUnavailable,
+        });
+        let note = recalled.embedder_error.map(|error| format!("ranked by words only: {error}"));
+        api::RecallResponse { hits: hits.collect(), reason, embedder: Some(self.embedder()), peers, note }
+    }
+}
+
+/// Keeps what is a teaching of the lesson that came with it, in the bank asked, by a good signature.
+fn verify(answers: Vec<(BankId, PeerAnswer)>) -> Vec<Offered> {
+    let mut out = Vec::new();
+    for (bank, answer) in answers {
+        for item in answer.items {
+            let record = match UnverifiedRecord::parse(&item.record).and_then(UnverifiedRecord::verify) {
+                Ok(record) if record.bank() == bank => record,
+                _ => {
+                    tracing::warn!(peer = %answer.peer, "an answer holds a record that does not verify");
+                    continue;
+                }
+            };
+            let lesson = item.body.and_then(|body| Lesson::from_bytes(&body).ok());
+            let taught = match record.claim() {
+                Claim::Taught { lesson_id, .. } => Some(*lesson_id),
+                _ => None,
+            };
+            match lesson.filter(|l| Some(l.id()) == taught) {
+                Some(lesson) => out.push(Offered { lesson, author: record.author(), peer: answer.peer }),
+                None => tracing::warn!(peer = %answer.peer, "an answer holds a lesson that its record does not teach"),
+            }
+        }
+    }
+    out
+}

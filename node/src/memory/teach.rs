@@ -1,0 +1,291 @@
+//! Lessons written, rated, withdrawn and looked at, one at a time.
+
+use folklore_protocol::{
+    BankId, Claim, Evidence, Lesson, LessonDraft, LessonId, Outcome, Record, Standing, State, Verdict,
+    canonical::{Lines, normalise, shorten},
+    claim::MAX_REASON_BYTES,
+};
+use folklore_store::{
+    bank::{BankInfo as StoreBank, Batch, ClaimOutcome},
+    catalogue::Wish,
+    redact::{Classes, Fired, redact},
+};
+
+use super::{Memory, read_failed, stopping, write_failed};
+use crate::{
+    api::{self, Answer, ApiError},
+    engine,
+};
+
+/// Counts of what was taken out, by rule.
+#[derive(Debug, Default)]
+pub(super) struct Struck(std::collections::BTreeMap<&'static str, u64>);
+
+impl Struck {
+    /// Redacts a text in place, for storing and for leaving the node.
+    pub(super) fn clean(&mut self, text: &mut String) {
+        let redacted = redact(text, Classes::ALL);
+        self.count(&redacted.fired);
+        if let std::borrow::Cow::Owned(clean) = redacted.text {
+            *text = clean;
+        }
+    }
+
+    fn count(&mut self, fired: &[Fired]) {
+        for fired in fired {
+            *self.0.entry(fired.rule).or_default() += fired.count as u64;
+        }
+    }
+
+    pub(super) fn clean_draft(&mut self, draft: &mut LessonDraft) {
+        let LessonDraft { kind: _, title, applies_when, not_when, content, task, domain, tags } = draft;
+        for text in [title, applies_when, not_when, content, task, domain].into_iter().chain(tags) {
+            self.clean(text);
+        }
+    }
+
+    fn report(self) -> Vec<api::Redacted> {
+        self.0.into_iter().map(|(rule, count)| api::Redacted { rule: rule.into(), count }).collect()
+    }
+}
+
+impl Memory {
+    pub(super) fn teach_now(&self, request: api::TeachRequest) -> Answer<api::TeachResponse> {
+        let bank = self.bank(request.bank.as_deref())?;
+        self.check_may_write(&bank)?;
+        let mut struck = Struck::default();
+        let mut draft = request.draft();
+        struck.clean_draft(&mut draft);
+        let lesson = Lesson::new(draft).map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let mut evidence = Evidence::told("person");
+        if let Some(told) = request.evidence {
+            let (mut agent, mut judged_by) = (told.agent, told.judged_by);
+            struck.clean(&mut agent);
+            struck.clean(&mut judged_by);
+            evidence.outcome = told.outcome.unwrap_or(Outcome::Unknown);
+            evidence.attempts = u32::from(evidence.outcome != Outcome::Unknown);
+            evidence.reward_milli = told.reward_milli;
+            evidence.agent = agent;
+            evidence.judged_by = judged_by;
+        }
+        let id = lesson.id();
+        let new = !self.0.catalogue.teaches(&bank.id, &id);
+        let claim = Claim::Taught { lesson_id: id, evidence: evidence.normalised() };
+        self.claim(&bank, vec![(claim, Some(lesson))])?;
+        Ok(api::TeachResponse { id: id.to_string(), new, merged_into: None, redacted: struck.report() })
+    }
+
+    /// Signs and stores claims, and tells the catalogue and the peers. Durable when it returns.
+    pub(super) fn claim(&self, bank: &StoreBank, claims: Vec<(Claim, Option<Lesson>)>) -> Answer<Vec<Record>> {
+        let batch = Batch { claims, runs: Vec::new(), skip_if_taught: true };
+        Ok(self.write(&bank.id, batch)?.0)
+    }
+
+    /// Writes a group, and tells the catalogue and the peers. Durable when it returns.
+    pub(super) fn write(
+        &self,
+        bank: &BankId,
+        batch: Batch,
+    ) -> Answer<(Vec<Record>, Vec<folklore_store::runs::RunOutcome>)> {
+        let bodies: Vec<Option<Lesson>> = batch.claims.iter().map(|(_, lesson)| lesson.clone()).collect();
+        let written = self.0.store.write(*bank, &self.0.key, self.now_ms(), batch).map_err(write_failed)?;
+        let mut fresh: Vec<(Record, Option<Lesson>)> = Vec::new();
+        for (outcome, body) in written.claims.into_iter().zip(bodies) {
+            if let ClaimOutcome::Written(record) = outcome {
+                fresh.push((record, body));
+            }
+        }
+        let records: Vec<Record> = fresh.iter().map(|(record, _)| record.clone()).collect();
+        let lessons: Vec<Lesson> = fresh.iter().filter_map(|(_, lesson)| lesson.clone()).collect();
+        self.0.catalogue.learn(bank, &records, &lessons);
+        if !fresh.is_empty() {
+            self.0.engine.event_blocking(engine::published(*bank, fresh)).map_err(stopping)?;
+        }
+        Ok((records, written.runs))
+    }
+
+    pub(super) fn check_may_write(&self, bank: &StoreBank) -> Answer<()> {
+        if self.0.catalogue.policy(&bank.id).may_write(&bank.owner, &self.me()) {
+            return Ok(());
+        }
+        Err(ApiError::refused(format!(
+            "the policy of bank '{}' does not let this node write: ask its owner",
+            bank.name
+        )))
+    }
+
+    /// The bank that a claim about a lesson goes to: the first that speaks of it.
+    fn bank_of(&self, id: &LessonId) -> Answer<StoreBank> {
+        let spoken = self.0.catalogue.standing(id, None).map(|(bank, ..)| bank);
+        let bank = spoken.and_then(|id| self.0.store.banks().into_iter().find(|b| b.id == id));
+        bank.ok_or_else(|| ApiError::not_found(format!("no bank here speaks of lesson {id}")))
+    }
+
+    pub(super) fn rate_now(&self, request: api::RateRequest) -> Answer<api::StandingResponse> {
+        let id = self.lesson(&request.id)?;
+        let run =
+            match &request.run {
+                None => None,
+                Some(text) => Some(hex32(text).ok_or_else(|| {
+                    ApiError::bad_request(format!("'{text}' is not a run digest: it has 64 hex digits"))
+                })?),
+            };
+        let bank = self.bank_of(&id)?;
+        self.check_may_write(&bank)?;
+        let verdict: Verdict = request.verdict;
+        self.claim(&bank, vec![(Claim::Rated { lesson_id: id, verdict, run }, None)])?;
+        self.standing_of(id, &bank)
+    }
+
+    pub(super) fn withdraw_now(&self, request: api::WithdrawRequest) -> Answer<api::StandingResponse> {
+        let id = self.lesson(&request.id)?;
+        let bank = self.bank_of(&id)?;
+        let (_, _, standing) =
+            self.0.catalogue.standing(&id, Some(&bank.id)).ok_or_else(|| ApiError::not_found("no such lesson"))?;
+        let policy = self.0.catalogue.policy(&bank.id);
+        let me = self.me();
+        let may = bank.owner == me || policy.curators.contains(&me) || standing.authors.contains(&me);
+        if standing.withdrawn && !standing.authors.contains(&me) {
+            return self.standing_of(id, &bank); // It is withdrawn already; saying so again adds nothing.
+        }
+        if !may {
+            return Err(ApiError::refused(
+                "only who taught a lesson, the bank's owner or a curator can withdraw it; 'folklore rate ID hurt' tells \
+                 others that it misleads",
+            ));
+        }
+        let mut reason = request.reason.unwrap_or_default();
+        Struck::default().clean(&mut reason);
+        let reason = normalise(&reason, Lines::Many);
+        if reason.len() > MAX_REASON_BYTES {
+            return Err(ApiError::bad_request(format!(
+                "the reason has {} bytes, the limit is {MAX_REASON_BYTES}",
+                reason.len()
+            )));
+        }
+        self.claim(&bank, vec![(Claim::Withdrawn { lesson_id: id, reason }, None)])?;
+        self.standing_of(id, &bank)
+    }
+
+    fn standing_of(&self, id: LessonId, bank: &StoreBank) -> Answer<api::StandingResponse> {
+        let (_, state, standing) = self
+            .0
+            .catalogue
+            .standing(&id, Some(&bank.id))
+            .ok_or_else(|| ApiError::not_found(format!("no lesson {id} in bank '{}'", bank.name)))?;
+        Ok(api::StandingResponse { id: id.to_string(), standing: to_standing(state, &standing) })
+    }
+
+    pub(super) fn show_now(&self, text: &str) -> Answer<api::ShowResponse> {
+        let id = self.lesson(text)?;
+        let bank = self.bank_of(&id)?;
+        let lesson = self.0.store.lesson(&id).map_err(read_failed)?.ok_or_else(|| {
+            ApiError::not_found(format!(
+                "the records here name lesson {id}, but no peer has sent its text yet: try 'folklore sync'"
+            ))
+        })?;
+        let (_, state, standing) = self
+            .0
+            .catalogue
+            .standing(&id, Some(&bank.id))
+            .ok_or_else(|| ApiError::not_found(format!("no bank here speaks of lesson {id}")))?;
+        let claims = self.0.catalogue.claims(&bank.id, &id).map_err(read_failed)?;
+        Ok(api::ShowResponse {
+            lesson: to_view(&lesson),
+            standing: to_standing(state, &standing),
+            authors: standing.authors.iter().map(ToString::to_string).collect(),
+            claims: claims.iter().map(to_claim).collect(),
+            bank: bank.id.to_string(),
+        })
+    }
+
+    pub(super) fn list_now(&self, request: api::ListRequest) -> Answer<api::ListResponse> {
+        if request.limit == 0 || request.limit > api::MAX_LIST_LIMIT {
+            return Err(ApiError::bad_request(format!("limit is 1 to {}", api::MAX_LIST_LIMIT)));
+        }
+        let bank = request.bank.as_deref().map(|name| self.bank(Some(name))).transpose()?.map(|b| b.id);
+        let kinds = request.kind.into_iter().collect();
+        let wish = Wish { bank, kinds, domain: request.domain, ..Wish::default() };
+        let (page, total) = self.0.catalogue.list(&wish, request.offset, request.limit).map_err(read_failed)?;
+        let lessons = page.into_iter().map(|listed| api::LessonSummary {
+            id: listed.lesson.id().to_string(),
+            kind: listed.lesson.kind,
+            title: listed.lesson.title.clone(),
+            task: listed.lesson.task.clone(),
+            domain: listed.lesson.domain.clone(),
+            state: to_state(listed.state),
+            taught_by: listed.standing.taught_by,
+        });
+        let end = request.offset.saturating_add(request.limit);
+        Ok(api::ListResponse { lessons: lessons.collect(), total: total as u64, next: (end < total).then_some(end) })
+    }
+}
+
+pub(super) fn to_view(lesson: &Lesson) -> api::LessonView {
+    api::LessonView { id: lesson.id().to_string(), fields: lesson.fields().clone() }
+}
+
+pub(super) fn to_state(state: State) -> api::LessonState {
+    match state {
+        State::Trusted => api::LessonState::Trusted,
+        State::Unproven => api::LessonState::Unproven,
+        State::Disputed => api::LessonState::Disputed,
+        State::Withdrawn => api::LessonState::Withdrawn,
+        State::Quarantined => api::LessonState::Quarantined,
+    }
+}
+
+pub(super) fn to_standing(state: State, s: &Standing) -> api::Standing {
+    let (taught_by, helped, hurt, disputed) = (s.taught_by, s.helped, s.hurt, s.disputed);
+    api::Standing { state: to_state(state), taught_by, helped, hurt, disputed }
+}
+
+fn to_claim(record: &Record) -> api::ClaimView {
+    let mut evidence = None;
+    let mut why = None;
+    let claim = match record.claim() {
+        Claim::Taught { evidence: e, .. } => {
+            evidence = Some(api::EvidenceView {
+                outcome: e.outcome,
+                reward_milli: e.reward_milli,
+                attempts: e.attempts,
+                judged_by: e.judged_by.clone(),
+                induced_by: e.induced_by.clone(),
+                agent: e.agent.clone(),
+            });
+            "taught"
+        }
+        Claim::Rated { verdict: Verdict::Helped, .. } => "helped",
+        Claim::Rated { verdict: Verdict::Hurt, .. } => "hurt",
+        Claim::Disputed { reason, .. } => {
+            why = Some(reason.clone());
+            "disputed"
+        }
+        Claim::Withdrawn { reason, .. } => {
+            why = Some(reason.clone());
+            "withdrawn"
+        }
+        Claim::Endorsed { .. } => "endorsed",
+        Claim::Policy(_) => "policy",
+        Claim::Revoked { .. } => "revoked",
+        Claim::Rotated { .. } => "rotated",
+        Claim::Succeeds { .. } => "succeeds",
+    };
+    api::ClaimView {
+        author: record.author().to_string(),
+        seq: record.seq(),
+        at: api::TimeMs(record.fields().at_ms),
+        claim: claim.into(),
+        reason: why.filter(|r| !r.is_empty()),
+        evidence,
+    }
+}
+
+fn hex32(text: &str) -> Option<[u8; 32]> {
+    data_encoding::HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
+}
+
+/// One line of a text for a log or an error.
+pub(super) fn brief(text: &str) -> String {
+    shorten(&normalise(text, Lines::One), 120)
+}

@@ -1,0 +1,215 @@
+//! Reading. Every frame is checked on each read; what is not durable yet is not shown.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use folklore_protocol::{
+    bank::BankId,
+    claim::{Outcome, RunDigest},
+    lesson::{Lesson, LessonId},
+    record::{Record, RecordId, UnverifiedRecord},
+};
+
+use super::{
+    BankInfo, Counts, Store,
+    queue::{panic_text, sled_text},
+};
+use crate::{
+    error::ReadError,
+    frame::{Frame, Key, Kind, Tree},
+    runs::RunRow,
+};
+
+/// Runs `f` on sled; a panic of sled is an error like any other.
+fn guarded<T>(f: impl FnOnce() -> Result<T, sled::Error>) -> Result<T, ReadError> {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(e)) => Err(ReadError::Database(sled_text(&e))),
+        Err(panic) => Err(ReadError::Database(panic_text(panic.as_ref()))),
+    }
+}
+
+fn damaged(key: Key, detail: impl ToString) -> ReadError {
+    ReadError::Damaged { what: key.to_string(), detail: detail.to_string() }
+}
+
+impl Store {
+    /// The value under an arrival number, its parts put together; `None` if it was erased.
+    pub(super) fn fetch(&self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
+        let mut key = Key::first(tree, arrival);
+        let mut out = Vec::new();
+        let mut whole: Option<(u16, u64)> = None;
+        loop {
+            let bytes =
+                guarded(|| self.0.disk.db.get(key.to_bytes()))?.ok_or_else(|| damaged(key, "not in the database"))?;
+            let frame = Frame::read(key, &bytes).map_err(|e| damaged(key, e))?;
+            let (parts, generation) = *whole.get_or_insert((frame.parts, frame.generation));
+            if (frame.parts, frame.generation) != (parts, generation) {
+                return Err(damaged(key, "parts of two generations"));
+            }
+            if frame.kind == Kind::Erased {
+                return Ok(None);
+            }
+            out.extend_from_slice(frame.payload);
+            key.part += 1;
+            if key.part >= parts {
+                return Ok(Some(out));
+            }
+        }
+    }
+
+    pub(super) fn read_record(&self, arrival: u64, id: &RecordId) -> Result<Record, ReadError> {
+        let key = Key::first(Tree::Record, arrival);
+        let bytes = self.fetch(Tree::Record, arrival)?.ok_or_else(|| damaged(key, "erased"))?;
+        let record = UnverifiedRecord::parse(&bytes).map_err(|e| damaged(key, e))?;
+        if record.id() != *id {
+            return Err(damaged(key, "another record"));
+        }
+        // It was verified before it was stored, under a hash that was just checked.
+        Ok(record.assume_verified())
+    }
+
+    fn read_lesson(&self, arrival: u64, id: &LessonId) -> Result<Option<Lesson>, ReadError> {
+        let Some(bytes) = self.fetch(Tree::Lesson, arrival)? else { return Ok(None) };
+        let key = Key::first(Tree::Lesson, arrival);
+        let lesson = Lesson::from_bytes(&bytes).map_err(|e| damaged(key, e))?;
+        if lesson.id() != *id {
+            return Err(damaged(key, "another lesson"));
+        }
+        Ok(Some(lesson))
+    }
+
+    fn shown(&self, arrival: Option<&u64>) -> Option<u64> {
+        let durable = self.0.queue.durable();
+        arrival.copied().filter(|a| *a < durable)
+    }
+
+    /// The banks known here, in the order in which they were added.
+    pub fn banks(&self) -> Vec<BankInfo> {
+        self.index().banks.iter().filter_map(|b| b.info.clone()).collect()
+    }
+
+    /// A record by its id.
+    pub fn record(&self, id: &RecordId) -> Result<Option<Record>, ReadError> {
+        let arrival = self.shown(self.index().records.get(id));
+        arrival.map(|arrival| self.read_record(arrival, id)).transpose()
+    }
+
+    /// The records among `ids` that are here, each with the body it teaches where that is here too. Unknown ids are left
+    /// out.
+    pub fn records(&self, ids: &[RecordId]) -> Result<Vec<(Record, Option<Lesson>)>, ReadError> {
+        let mut out = Vec::with_capacity(ids.len());
+        for id in ids {
+            if let Some(record) = self.record(id)? {
+                let body = record.claim().body().map(|lesson| self.lesson(&lesson)).transpose()?.flatten();
+                out.push((record, body));
+            }
+        }
+        Ok(out)
+    }
+
+    /// A lesson by its id.
+    pub fn lesson(&self, id: &LessonId) -> Result<Option<Lesson>, ReadError> {
+        let arrival = self.shown(self.index().lessons.get(id));
+        arrival.map_or(Ok(None), |arrival| self.read_lesson(arrival, id))
+    }
+
+    /// Whether the body of a lesson is here.
+    pub fn has_lesson(&self, id: &LessonId) -> bool {
+        self.shown(self.index().lessons.get(id)).is_some()
+    }
+
+    /// The ids of a bank's records in the order in which they came.
+    pub fn record_ids(&self, bank: &BankId) -> Vec<RecordId> {
+        self.arrivals(bank).into_iter().map(|(_, id)| id).collect()
+    }
+
+    fn arrivals(&self, bank: &BankId) -> Vec<(u64, RecordId)> {
+        let durable = self.0.queue.durable();
+        let index = self.index();
+        let Some(bank) = index.bank(bank) else { return Vec::new() };
+        let shown = bank.records.partition_point(|(arrival, _)| *arrival < durable);
+        bank.records[..shown].to_vec()
+    }
+
+    /// Calls `f` with each record of a bank, in the order in which they came. Records that come meanwhile are left out.
+    pub fn for_each_record(&self, bank: &BankId, mut f: impl FnMut(&Record)) -> Result<(), ReadError> {
+        for (arrival, id) in self.arrivals(bank) {
+            f(&self.read_record(arrival, &id)?);
+        }
+        Ok(())
+    }
+
+    /// Calls `f` with each lesson whose body is here, in the order in which the bodies came.
+    pub fn for_each_lesson(&self, mut f: impl FnMut(&Lesson)) -> Result<(), ReadError> {
+        let durable = self.0.queue.durable();
+        let mut lessons: Vec<(u64, LessonId)> =
+            self.index().lessons.iter().map(|(id, a)| (*a, *id)).filter(|(a, _)| *a < durable).collect();
+        lessons.sort_unstable();
+        for (arrival, id) in lessons {
+            if let Some(lesson) = self.read_lesson(arrival, &id)? {
+                f(&lesson);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lessons that records of the bank teach and whose body is not here, sorted.
+    pub fn missing_bodies(&self, bank: &BankId) -> Vec<LessonId> {
+        let mut out: Vec<LessonId> =
+            self.index().bank(bank).map(|b| b.missing.iter().copied().collect()).unwrap_or_default();
+        out.sort_unstable();
+        out
+    }
+
+    /// A run by its digest.
+    pub fn run(&self, digest: &RunDigest) -> Result<Option<RunRow>, ReadError> {
+        let arrival = self.index().runs.get(digest).map(|r| r.arrival);
+        let Some(arrival) = self.shown(arrival.as_ref()) else { return Ok(None) };
+        let Some(value) = self.fetch(Tree::Run, arrival)? else { return Ok(None) };
+        let run = RunRow::from_value(&value).map_err(|e| damaged(Key::first(Tree::Run, arrival), e))?;
+        Ok(Some(run))
+    }
+
+    /// How a run ended, without reading it; `None` if it is not here.
+    pub fn run_outcome(&self, digest: &RunDigest) -> Option<Outcome> {
+        let run = self.index().runs.get(digest).copied();
+        run.filter(|r| r.arrival < self.0.queue.durable()).map(|r| r.outcome)
+    }
+
+    /// The runs of a task, in the order in which they came.
+    pub fn runs_of_task(&self, task_key: &str) -> Result<Vec<RunRow>, ReadError> {
+        let digests = self.index().tasks.get(task_key).cloned().unwrap_or_default();
+        digests.iter().filter_map(|digest| self.run(digest).transpose()).collect()
+    }
+
+    /// Runs held.
+    pub fn run_count(&self) -> usize {
+        self.index().runs.len()
+    }
+
+    /// A setting.
+    pub fn setting(&self, name: &str) -> Option<Vec<u8>> {
+        self.index().settings.get(name).map(|s| s.value.clone())
+    }
+
+    /// What recovery and admission noted for the operator, oldest first.
+    pub fn notes(&self) -> Vec<String> {
+        self.index().notes.clone()
+    }
+
+    /// How much is held over all banks.
+    pub fn counts(&self) -> Counts {
+        let index = self.index();
+        Counts {
+            banks: index.banks.iter().filter(|b| b.info.is_some()).count(),
+            records: index.records.len(),
+            lessons: index.lessons.len(),
+            runs: index.runs.len(),
+        }
+    }
+
+    /// Records of one bank.
+    pub fn record_count(&self, bank: &BankId) -> usize {
+        self.index().bank(bank).map_or(0, |b| b.records.len())
+    }
+}

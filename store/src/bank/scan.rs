@@ -1,0 +1,246 @@
+//! Reading the whole database once at open: every frame is checked, every id goes into memory.
+
+use folklore_protocol::{
+    bank::{BankId, BankSalt},
+    canonical,
+    identity::AuthorId,
+    lesson::LessonId,
+    record::UnverifiedRecord,
+};
+
+use super::{
+    BankInfo, MAX_BANK_VALUE_BYTES, SETTING_OWN, SETTING_SEQ_FLOOR,
+    count::Tally,
+    index::{Index, RunRef, SettingRef},
+};
+use crate::{
+    frame::{Frame, Key, Kind, Tree},
+    runs::RunHead,
+};
+
+/// A value that could not be read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damaged {
+    /// Its key, in words.
+    pub key: String,
+    /// What is wrong.
+    pub detail: String,
+    /// The keys in sled that belong to it.
+    pub(crate) raw_keys: Vec<Vec<u8>>,
+}
+
+/// What the scan found.
+#[derive(Debug, Default)]
+pub(crate) struct Scan {
+    pub index: Index,
+    /// All values.
+    pub tally: Tally,
+    /// The values below the arrival number that the count file names.
+    pub below: Tally,
+    pub damaged: Vec<Damaged>,
+    /// The highest session in any frame.
+    pub session: u64,
+    /// Arrival numbers seen.
+    pub arrivals: Vec<u64>,
+    open: Option<Value>,
+}
+
+/// A value whose parts are coming in.
+#[derive(Debug)]
+struct Value {
+    first: Key,
+    kind: Kind,
+    generation: u64,
+    parts: u16,
+    seen: u16,
+    broken: Option<String>,
+    bytes: Vec<u8>,
+}
+
+impl Scan {
+    /// Reads everything. `counted` is the first arrival number that the count file does not cover.
+    pub fn run(db: &sled::Db, counted: u64) -> Result<Self, sled::Error> {
+        let mut scan = Self { below: Tally::below(counted), ..Self::default() };
+        // Settings first: they say which authors are own.
+        let settings = [Tree::Setting.letter()];
+        for entry in db.scan_prefix(settings) {
+            let (key, value) = entry?;
+            scan.entry(&key, &value);
+        }
+        scan.finish();
+        for entry in db.iter() {
+            let (key, value) = entry?;
+            if !key.starts_with(&settings) {
+                scan.entry(&key, &value);
+            }
+        }
+        scan.finish();
+        let next = scan.arrivals.iter().max().map_or(0, |n| n.saturating_add(1));
+        scan.tally.next_arrival = next.max(counted);
+        scan.index.next_arrival = scan.tally.next_arrival;
+        Ok(scan)
+    }
+
+    /// Arrival numbers that the count covers and the bank lacks, as ranges with both ends included.
+    pub fn gaps(&self) -> Vec<(u64, u64)> {
+        let mut seen = self.arrivals.clone();
+        seen.sort_unstable();
+        let mut gaps = Vec::new();
+        let mut next = 0;
+        for arrival in seen.into_iter().chain([self.below.next_arrival]) {
+            if arrival > next && next < self.below.next_arrival {
+                gaps.push((next, arrival.min(self.below.next_arrival) - 1));
+            }
+            next = next.max(arrival.saturating_add(1));
+        }
+        gaps
+    }
+
+    fn entry(&mut self, raw_key: &[u8], bytes: &[u8]) {
+        let Some(key) = Key::from_bytes(raw_key) else {
+            self.damaged.push(Damaged {
+                key: raw_key.iter().map(|b| format!("{b:02x}")).collect(),
+                detail: "not a key of the bank".into(),
+                raw_keys: vec![raw_key.to_vec()],
+            });
+            return;
+        };
+        let belongs = |v: &Value| v.first.tree == key.tree && v.first.arrival == key.arrival;
+        if !self.open.as_ref().is_some_and(belongs) {
+            self.finish();
+        }
+        let value = self.open.get_or_insert_with(|| Value {
+            first: Key::first(key.tree, key.arrival),
+            kind: Kind::Value,
+            generation: 0,
+            parts: 1,
+            seen: 0,
+            broken: None,
+            bytes: Vec::new(),
+        });
+        match Frame::read(key, bytes) {
+            Ok(frame) if value.seen == 0 && key.part == 0 => {
+                (value.kind, value.generation, value.parts) = (frame.kind, frame.generation, frame.parts);
+                value.bytes.extend_from_slice(frame.payload);
+            }
+            Ok(frame) if key.part == value.seen && frame.generation == value.generation => {
+                // Of a run only the head is wanted, and that is in the first part.
+                if key.tree != Tree::Run {
+                    value.bytes.extend_from_slice(frame.payload);
+                }
+            }
+            Ok(_) => value.broken = Some(format!("part {} does not follow part {}", key.part, value.seen)),
+            Err(e) => value.broken = Some(e.to_string()),
+        }
+        value.seen = value.seen.saturating_add(1);
+    }
+
+    fn finish(&mut self) {
+        let Some(value) = self.open.take() else { return };
+        self.session = self.session.max(value.generation >> 32);
+        let done = match &value.broken {
+            Some(detail) => Err(detail.clone()),
+            None if value.seen != value.parts => Err(format!("{} of {} parts", value.seen, value.parts)),
+            None => self.take(&value),
+        };
+        match done {
+            Ok(identity) => {
+                let (tree, arrival) = (value.first.tree, value.first.arrival);
+                self.arrivals.push(arrival);
+                self.tally.add(tree, arrival, &identity);
+                if arrival < self.below.next_arrival {
+                    self.below.add(tree, arrival, &identity);
+                }
+            }
+            Err(detail) => {
+                let keys = (0..value.seen.max(value.parts)).map(|part| Key { part, ..value.first }.to_bytes().to_vec());
+                self.damaged.push(Damaged { key: value.first.to_string(), detail, raw_keys: keys.collect() });
+            }
+        }
+    }
+
+    /// Puts a whole value into the index and returns what the count knows it by.
+    fn take(&mut self, value: &Value) -> Result<[u8; 32], String> {
+        let arrival = value.first.arrival;
+        let bytes = value.bytes.as_slice();
+        if value.kind == Kind::Erased {
+            return bytes.try_into().map_err(|_| "an erased value without its id".to_string());
+        }
+        match value.first.tree {
+            Tree::Record => {
+                // Verified before it was stored, under a hash that was just checked.
+                let record = UnverifiedRecord::parse(bytes).map_err(|e| e.to_string())?.assume_verified();
+                self.index.add_record(arrival, &record);
+                Ok(record.id().0)
+            }
+            Tree::Lesson => {
+                let id = LessonId::of(bytes);
+                self.index.add_lesson(arrival, id);
+                Ok(id.0)
+            }
+            Tree::Run => {
+                let (head, _) = RunHead::split_off(bytes).map_err(|e| e.to_string())?;
+                let (generation, parts) = (value.generation, value.parts);
+                let run = RunRef { arrival, generation, outcome: head.outcome, parts };
+                self.index.add_run(head.digest, &head.task_key, run);
+                Ok(head.digest)
+            }
+            Tree::Bank => {
+                let info = BankInfo::from_value(bytes).map_err(|e| e.to_string())?;
+                let id = info.id;
+                self.index.bank_mut(&id).info = Some(info);
+                Ok(id.0)
+            }
+            Tree::Setting => {
+                let (name, content) = split_setting(bytes).ok_or("a setting that ends in its name")?;
+                let setting = SettingRef { arrival, generation: value.generation, value: content.to_vec() };
+                self.apply_own(name, content);
+                self.index.settings.insert(name.to_owned(), setting);
+                Ok(setting_identity(name))
+            }
+            Tree::Note => {
+                self.index.notes.push(String::from_utf8_lossy(bytes).into_owned());
+                Ok(*blake3::hash(bytes).as_bytes())
+            }
+        }
+    }
+
+    fn apply_own(&mut self, name: &str, content: &[u8]) {
+        if name == SETTING_OWN {
+            self.index.own.extend(content.chunks_exact(32).filter_map(|c| c.try_into().ok()).map(AuthorId));
+        } else if name == SETTING_SEQ_FLOOR {
+            self.index.seq_floor = content.try_into().map_or(0, u64::from_le_bytes);
+        }
+    }
+}
+
+/// A setting's value in the bank: the length of the name (2 bytes, little-endian), the name, the content.
+pub(super) fn join_setting(name: &str, content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(2 + name.len() + content.len());
+    out.extend_from_slice(&(name.len() as u16).to_le_bytes());
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(content);
+    out
+}
+
+fn split_setting(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let (len, rest) = bytes.split_first_chunk::<2>()?;
+    let (name, content) = rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
+    Some((std::str::from_utf8(name).ok()?, content))
+}
+
+/// What the count knows a setting by: its name, so that a changed content changes no count.
+pub(super) fn setting_identity(name: &str) -> [u8; 32] {
+    *blake3::hash(name.as_bytes()).as_bytes()
+}
+
+impl BankInfo {
+    pub(super) fn to_value(&self) -> Vec<u8> {
+        canonical::encode(&(self.owner, self.salt, self.name.as_str()))
+    }
+
+    fn from_value(bytes: &[u8]) -> Result<Self, canonical::DecodeError> {
+        let (owner, salt, name) = canonical::decode::<(AuthorId, BankSalt, String), MAX_BANK_VALUE_BYTES>(bytes)?;
+        Ok(Self { id: BankId::new(&owner, &salt, &name), owner, salt, name })
+    }
+}

@@ -1,0 +1,465 @@
+//! The catalogue: what recall needs of the bank, in memory: the tally of every bank, and the rank index over every lesson.
+//!
+//! It is a pure function of what the store holds, built at opening and kept up as records become durable. Bodies stay on
+//! disk; a hit is read from there. A lesson whose text would be redacted here is kept in the set but not shown: it came
+//! from a node with older rules, or from one that does not care.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use folklore_protocol::{
+    AuthorId, BankId, Lesson, LessonId, LessonKind, LocalPolicy, Policy, Record, RecordId, Standing, State, Tally,
+};
+
+use crate::{
+    bank::{BankInfo, Store},
+    embed::{BuiltinEmbedder, EmbedError, Embedder, EmbedderIdentity},
+    error::ReadError,
+    recall::{EmptyReason, External, RankOptions, Ranker, Source, gate::Gate},
+    redact::{Classes, fires},
+};
+
+/// An unproven lesson from a peer counts like an unproven one held here.
+const OFFERED_WEIGHT: f32 = 0.95;
+/// Most lessons of one author in an answer, so that no one author fills it.
+const MAX_HITS_PER_AUTHOR_SET: usize = 8;
+
+/// The catalogue of one store. Shared between threads; readers do not wait for one another.
+pub struct Catalogue {
+    store: Store,
+    me: AuthorId,
+    embedder: EmbedderIdentity,
+    inner: RwLock<Inner>,
+}
+
+struct Inner {
+    ranker: Ranker,
+    /// By slot of the ranker.
+    entries: Vec<Entry>,
+    by_id: BTreeMap<LessonId, u32>,
+    shelves: BTreeMap<BankId, Shelf>,
+}
+
+struct Entry {
+    id: LessonId,
+    kind: LessonKind,
+    domain: Box<str>,
+    /// The redaction rule that its text breaks, if one.
+    secret: Option<&'static str>,
+    /// How each bank that speaks of it takes it, and the factor for its score.
+    views: Vec<(BankId, State, f32)>,
+}
+
+struct Shelf {
+    info: BankInfo,
+    tally: Tally,
+    /// Records about each lesson, in order of arrival.
+    claims: BTreeMap<LessonId, Vec<RecordId>>,
+}
+
+/// What to look for.
+#[derive(Debug, Clone, Default)]
+pub struct Wish {
+    /// How many lessons at most.
+    pub k: usize,
+    /// `None`: the calibrated gate decides what is shown.
+    pub min_score: Option<f32>,
+    /// Only this bank; `None` for all.
+    pub bank: Option<BankId>,
+    /// Only these kinds; empty for all.
+    pub kinds: Vec<LessonKind>,
+    /// Only this domain.
+    pub domain: Option<String>,
+}
+
+/// A lesson that a peer answered with, verified.
+#[derive(Debug, Clone)]
+pub struct Offered {
+    /// The lesson.
+    pub lesson: Lesson,
+    /// Who taught it, by the record that came along.
+    pub author: AuthorId,
+    /// Which peer sent it.
+    pub peer: AuthorId,
+}
+
+/// A lesson found.
+#[derive(Debug, Clone)]
+pub struct Hit {
+    /// The lesson.
+    pub lesson: Lesson,
+    /// What it was ranked by.
+    pub score: f32,
+    /// Cosine of the nearer key, `None` where there is no vector.
+    pub dense: Option<f32>,
+    /// BM25 divided by the query's best.
+    pub lexical: f32,
+    /// How it is taken here.
+    pub state: State,
+    /// What the records say of it.
+    pub standing: Standing,
+    /// The peer it came from; `None` for this node's own bank.
+    pub peer: Option<AuthorId>,
+}
+
+/// An answer.
+#[derive(Debug, Default)]
+pub struct Recalled {
+    /// Best first.
+    pub hits: Vec<Hit>,
+    /// Why there are none.
+    pub reason: Option<EmptyReason>,
+    /// The embedder's failure, if words alone had to answer.
+    pub embedder_error: Option<EmbedError>,
+}
+
+/// A lesson in a list.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The lesson.
+    pub lesson: Lesson,
+    /// How it is taken here.
+    pub state: State,
+    /// What the records say of it.
+    pub standing: Standing,
+}
+
+/// Why a prefix names no lesson.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FindError {
+    /// None begins so.
+    #[error("no lesson here has an id that begins with {0}: 'folklore list' shows those there are")]
+    None(String),
+    /// More than one does.
+    #[error("{1} lessons here have ids that begin with {0}: give more of it")]
+    Several(String, usize),
+}
+
+impl Catalogue {
+    /// Reads the whole store. `me` is this node, whose own teaching it trusts.
+    pub fn load(store: Store, me: AuthorId) -> Result<Self, ReadError> {
+        let embedder = BuiltinEmbedder::new();
+        let identity = embedder.identity().clone();
+        let ranker = Ranker::new(Arc::new(embedder), Gate::BUILTIN);
+        let inner = Inner { ranker, entries: Vec::new(), by_id: BTreeMap::new(), shelves: BTreeMap::new() };
+        let catalogue = Self { store, me, embedder: identity, inner: RwLock::new(inner) };
+        for info in catalogue.store.banks() {
+            catalogue.open_bank(info);
+        }
+        {
+            let mut inner = catalogue.write();
+            catalogue.store.for_each_lesson(|lesson| inner.add_lesson(lesson))?;
+            for info in catalogue.store.banks() {
+                let mut records = Vec::new();
+                catalogue.store.for_each_record(&info.id, |record| records.push(record.clone()))?;
+                let mut touched = BTreeSet::new();
+                for record in &records {
+                    touched.extend(inner.apply(record));
+                }
+                inner.refresh(&info.id, touched, &catalogue.me);
+            }
+        }
+        Ok(catalogue)
+    }
+
+    /// What the vectors are made by.
+    pub fn embedder(&self) -> &EmbedderIdentity {
+        &self.embedder
+    }
+
+    /// Adds an empty bank.
+    pub fn open_bank(&self, info: BankInfo) {
+        let shelf = Shelf { tally: Tally::new(info.owner), info, claims: BTreeMap::new() };
+        self.write().shelves.entry(shelf.info.id).or_insert(shelf);
+    }
+
+    /// The banks, ascending by id.
+    pub fn banks(&self) -> Vec<BankInfo> {
+        self.read().shelves.values().map(|s| s.info.clone()).collect()
+    }
+
+    /// Takes in records of one bank, and the bodies that came with them, once they are durable. True if the policy in force
+    /// may have changed.
+    pub fn learn(&self, bank: &BankId, records: &[Record], lessons: &[Lesson]) -> bool {
+        let mut inner = self.write();
+        for lesson in lessons {
+            inner.add_lesson(lesson);
+        }
+        let mut touched: BTreeSet<LessonId> = lessons.iter().map(Lesson::id).collect();
+        let mut ruled = false;
+        for record in records {
+            let about = inner.apply(record);
+            ruled |= about.is_none();
+            touched.extend(about);
+        }
+        if ruled {
+            // A policy or a revocation may change how any lesson stands.
+            touched = inner.by_id.keys().copied().collect();
+        }
+        inner.refresh(bank, touched, &self.me);
+        ruled
+    }
+
+    /// The policy in force in a bank.
+    pub fn policy(&self, bank: &BankId) -> Policy {
+        self.read().shelves.get(bank).map(|s| s.tally.policy()).unwrap_or_default()
+    }
+
+    /// The last seq of an author that counts in a bank, if the owner shut it out.
+    pub fn revoked_after(&self, bank: &BankId, author: &AuthorId) -> Option<u64> {
+        self.read().shelves.get(bank)?.tally.revoked_after(author)
+    }
+
+    /// Lessons of a bank that are held and not withdrawn.
+    pub fn lesson_count(&self, bank: &BankId) -> usize {
+        let live = |e: &&Entry| e.views.iter().any(|(b, state, _)| b == bank && *state != State::Withdrawn);
+        self.read().entries.iter().filter(live).count()
+    }
+
+    /// Whether a bank holds a live teaching of a lesson.
+    pub fn teaches(&self, bank: &BankId, id: &LessonId) -> bool {
+        let inner = self.read();
+        inner.shelves.get(bank).and_then(|s| s.tally.standing(id)).is_some_and(|s| !s.withdrawn)
+    }
+
+    /// The lessons nearest to a task, of this node's banks and of what peers offered, scored by one measure.
+    pub fn recall(&self, query: &str, wish: &Wish, offered: &[Offered]) -> Result<Recalled, ReadError> {
+        let inner = self.read();
+        let in_scope = |bank: &BankId| wish.bank.as_ref().is_none_or(|only| only == bank);
+        let fits = |kind: LessonKind, domain: &str| {
+            (wish.kinds.is_empty() || wish.kinds.contains(&kind)) && wish.domain.as_deref().is_none_or(|d| d == domain)
+        };
+        let weight = |slot: u32| {
+            let Some(entry) = inner.entries.get(slot as usize) else { return 0.0 };
+            if !fits(entry.kind, &entry.domain) {
+                return 0.0;
+            }
+            let views = entry.views.iter().filter(|(bank, ..)| in_scope(bank));
+            views.map(|(_, _, weight)| *weight).fold(0.0, f32::max)
+        };
+        // What is held here is judged by what is known here; a peer's copy of it adds nothing.
+        let mut seen = BTreeSet::new();
+        let offered: Vec<&Offered> = offered
+            .iter()
+            .filter(|o| !inner.by_id.contains_key(&o.lesson.id()) && seen.insert(o.lesson.id()))
+            .filter(|o| !inner.is_withdrawn(&o.lesson.id()))
+            .collect();
+        let texts: Vec<String> = offered.iter().map(|o| o.lesson.text()).collect();
+        let externals: Vec<External<'_>> = offered
+            .iter()
+            .zip(&texts)
+            .map(|(o, text)| {
+                let shown = fits(o.lesson.kind, &o.lesson.domain) && secret_in(&o.lesson).is_none();
+                External { task: &o.lesson.task, text, weight: if shown { OFFERED_WEIGHT } else { 0.0 } }
+            })
+            .collect();
+        let options = RankOptions { k: wish.k.max(1), min_score: wish.min_score, filter: None, weight: Some(&weight) };
+        let ranked = inner.ranker.rank_with(query, &options, &externals);
+        let mut found = Vec::new();
+        for scored in &ranked.hits {
+            match scored.source {
+                Source::External(at) => {
+                    let o = offered[at];
+                    let standing = Standing {
+                        authors: vec![o.author],
+                        taught_by: 1,
+                        helped: 0,
+                        hurt: 0,
+                        disputed: 0,
+                        endorsed: 0,
+                        endorsed_by_curator: false,
+                        withdrawn: false,
+                        evidence: Vec::new(),
+                    };
+                    found.push((scored, o.lesson.clone(), State::Unproven, standing, Some(o.peer)));
+                }
+                Source::Slot(slot) => {
+                    let entry = &inner.entries[slot as usize];
+                    let Some((state, standing)) = inner.best_view(entry, in_scope) else { continue };
+                    // Damage on disk takes one lesson out of the answer, not the answer.
+                    let Some(lesson) = self.store.lesson(&entry.id)? else { continue };
+                    found.push((scored, lesson, state, standing, None));
+                }
+            }
+        }
+        let mut by_authors: BTreeMap<Vec<AuthorId>, usize> = BTreeMap::new();
+        let mut hits = Vec::new();
+        for (scored, lesson, state, standing, peer) in found {
+            let count = by_authors.entry(standing.authors.clone()).or_default();
+            *count += 1;
+            let only_strangers = standing.authors.binary_search(&self.me).is_err() && state == State::Unproven;
+            if only_strangers && *count > MAX_HITS_PER_AUTHOR_SET {
+                continue;
+            }
+            let (score, dense, lexical) = (scored.score, scored.dense, scored.lexical);
+            hits.push(Hit { lesson, score, dense, lexical, state, standing, peer });
+        }
+        let nothing_in_scope = externals.is_empty()
+            && !inner.entries.iter().any(|e| e.views.iter().any(|(b, s, _)| in_scope(b) && *s != State::Withdrawn));
+        let reason = if !hits.is_empty() {
+            None
+        } else if nothing_in_scope {
+            Some(EmptyReason::BankEmpty)
+        } else {
+            ranked.reason.or(Some(EmptyReason::BelowThreshold))
+        };
+        Ok(Recalled { hits, reason, embedder_error: ranked.embedder_error })
+    }
+
+    /// Records of one bank that teach the lessons nearest to a query, with the lessons: what a peer is answered with.
+    pub fn search(&self, bank: &BankId, query: &str, hits: usize) -> Result<Vec<(Record, Lesson)>, ReadError> {
+        let wish = Wish { k: hits, bank: Some(*bank), ..Wish::default() };
+        let recalled = self.recall(query, &wish, &[])?;
+        let mut out = Vec::new();
+        for hit in recalled.hits {
+            let id = hit.lesson.id();
+            let teaches = |r: &Record| r.claim().body() == Some(id) && hit.standing.authors.contains(&r.author());
+            if let Some(record) = self.claims(bank, &id)?.into_iter().rev().find(teaches) {
+                out.push((record, hit.lesson));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Every record of a bank that speaks of a lesson, in order of arrival.
+    pub fn claims(&self, bank: &BankId, id: &LessonId) -> Result<Vec<Record>, ReadError> {
+        let ids = self.read().shelves.get(bank).and_then(|s| s.claims.get(id).cloned()).unwrap_or_default();
+        ids.iter().filter_map(|id| self.store.record(id).transpose()).collect()
+    }
+
+    /// How a lesson stands: in the bank named, or else in the first one, by id, that speaks of it.
+    pub fn standing(&self, id: &LessonId, bank: Option<&BankId>) -> Option<(BankId, State, Standing)> {
+        let inner = self.read();
+        let secret = inner.entry(id).and_then(|e| e.secret).is_some();
+        inner.shelves.values().filter(|s| bank.is_none_or(|b| *b == s.info.id)).find_map(|shelf| {
+            let standing = shelf.tally.standing(id)?;
+            let (state, _) = shelf.tally.view(&standing, &LocalPolicy { me: self.me }, secret);
+            Some((shelf.info.id, state, standing))
+        })
+    }
+
+    /// The redaction rule that keeps a lesson back, if one does.
+    pub fn kept_back_by(&self, id: &LessonId) -> Option<&'static str> {
+        self.read().entry(id)?.secret
+    }
+
+    /// The lesson whose id is or begins with `prefix`.
+    pub fn find(&self, prefix: &str) -> Result<LessonId, FindError> {
+        if let Ok(id) = prefix.parse::<LessonId>() {
+            return if self.read().is_spoken_of(&id) { Ok(id) } else { Err(FindError::None(prefix.into())) };
+        }
+        let matching: Vec<LessonId> =
+            self.read().by_id.keys().filter(|id| id.to_string().starts_with(prefix)).copied().collect();
+        match matching[..] {
+            [] => Err(FindError::None(prefix.into())),
+            [id] => Ok(id),
+            _ => Err(FindError::Several(prefix.into(), matching.len())),
+        }
+    }
+
+    /// Lessons by id, those withdrawn left out: a page, and how many there are in all.
+    pub fn list(&self, wish: &Wish, offset: usize, limit: usize) -> Result<(Vec<Listed>, usize), ReadError> {
+        let inner = self.read();
+        let in_scope = |bank: &BankId| wish.bank.as_ref().is_none_or(|only| only == bank);
+        let matching: Vec<&Entry> = inner
+            .by_id
+            .values()
+            .map(|slot| &inner.entries[*slot as usize])
+            .filter(|e| wish.kinds.is_empty() || wish.kinds.contains(&e.kind))
+            .filter(|e| wish.domain.as_deref().is_none_or(|d| d == &*e.domain))
+            .filter(|e| e.views.iter().any(|(b, s, _)| in_scope(b) && *s != State::Withdrawn))
+            .collect();
+        let mut page = Vec::new();
+        for entry in matching.iter().skip(offset).take(limit) {
+            let Some((state, standing)) = inner.best_view(entry, in_scope) else { continue };
+            if let Some(lesson) = self.store.lesson(&entry.id)? {
+                page.push(Listed { lesson, state, standing });
+            }
+        }
+        Ok((page, matching.len()))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        // A panic while writing leaves at worst a lesson that is not indexed; better served than refused.
+        self.inner.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Inner {
+    fn entry(&self, id: &LessonId) -> Option<&Entry> {
+        self.by_id.get(id).and_then(|slot| self.entries.get(*slot as usize))
+    }
+
+    fn is_spoken_of(&self, id: &LessonId) -> bool {
+        self.by_id.contains_key(id) || self.shelves.values().any(|s| s.claims.contains_key(id))
+    }
+
+    fn is_withdrawn(&self, id: &LessonId) -> bool {
+        self.shelves.values().any(|s| s.tally.standing(id).is_some_and(|s| s.withdrawn))
+    }
+
+    fn add_lesson(&mut self, lesson: &Lesson) {
+        if self.by_id.contains_key(&lesson.id()) {
+            return;
+        }
+        let Ok(slot) = u32::try_from(self.entries.len()) else { return };
+        // The built-in embedder cannot fail; one that does leaves the lesson to be found by its words.
+        if let Err(error) = self.ranker.add(slot, &lesson.task, &lesson.text()) {
+            tracing::warn!(%error, lesson = %lesson.id(), "a lesson is indexed by its words only");
+        }
+        self.by_id.insert(lesson.id(), slot);
+        self.entries.push(Entry {
+            id: lesson.id(),
+            kind: lesson.kind,
+            domain: lesson.domain.as_str().into(),
+            secret: secret_in(lesson),
+            views: Vec::new(),
+        });
+    }
+
+    /// Folds a record in; the lesson it is about, or `None` for one about the bank.
+    fn apply(&mut self, record: &Record) -> Option<LessonId> {
+        let shelf = self.shelves.get_mut(&record.bank())?;
+        shelf.tally.apply(record);
+        let about = record.claim().lesson_id()?;
+        let claims = shelf.claims.entry(about).or_default();
+        if !claims.contains(&record.id()) {
+            claims.push(record.id());
+        }
+        Some(about)
+    }
+
+    fn refresh(&mut self, bank: &BankId, lessons: BTreeSet<LessonId>, me: &AuthorId) {
+        let Some(shelf) = self.shelves.get(bank) else { return };
+        for id in lessons {
+            let Some(slot) = self.by_id.get(&id) else { continue };
+            let entry = &mut self.entries[*slot as usize];
+            entry.views.retain(|(b, ..)| b != bank);
+            if let Some(standing) = shelf.tally.standing(&id) {
+                let (state, weight) = shelf.tally.view(&standing, &LocalPolicy { me: *me }, entry.secret.is_some());
+                entry.views.push((*bank, state, weight));
+            }
+        }
+    }
+
+    /// State and standing in the bank that takes it best.
+    fn best_view(&self, entry: &Entry, in_scope: impl Fn(&BankId) -> bool) -> Option<(State, Standing)> {
+        let views = entry.views.iter().filter(|(bank, ..)| in_scope(bank));
+        let (bank, state, _) = views.max_by(|a, b| a.2.total_cmp(&b.2))?;
+        let standing = self.shelves.get(bank)?.tally.standing(&entry.id)?;
+        Some((*state, standing))
+    }
+}
+
+/// The first redaction rule that any text of a lesson breaks.
+pub fn secret_in(lesson: &Lesson) -> Option<&'static str> {
+    let f = lesson.fields();
+    let texts = [&f.title, &f.applies_when, &f.not_when, &f.content, &f.task, &f.domain];
+    texts.into_iter().chain(&f.tags).find_map(|text| fires(text, Classes::CREDENTIAL))
+}

@@ -1,0 +1,347 @@
+//! Frames: how every value of the bank is wrapped, so that it can be checked on each read and found again in a raw file.
+//!
+//! ```text
+//!  0  magic           4   "FLB" and the frame version
+//!  4  tree            1   a letter, see [`Tree`]
+//!  5  kind            1   0 a value, 1 erased
+//!  6  part            2   little-endian, from 0
+//!  8  parts           2   little-endian, from 1
+//! 10  arrival         8   little-endian
+//! 18  generation      8   little-endian: session in the upper half, replacement in the lower
+//! 26  payload length  4   little-endian
+//! 30  BLAKE3         32   keyed, over bytes 0..30 and the payload
+//! 62  payload
+//! ```
+//!
+//! A frame names its tree, key and generation, so that carving a damaged file brings back neither what was erased nor an
+//! older value of the same key.
+
+use std::fmt;
+
+/// Most payload bytes in one frame. A frame stays under 32 KiB, beyond which sled bloats; the longest record fits.
+pub const MAX_PART_BYTES: usize = 28 * 1024;
+/// Bytes in front of the payload.
+pub const HEADER_BYTES: usize = 62;
+/// Longest frame.
+pub const MAX_FRAME_BYTES: usize = HEADER_BYTES + MAX_PART_BYTES;
+
+const MAGIC: [u8; 4] = *b"FLB\x01";
+const HASHED_HEADER_BYTES: usize = 30;
+const HASH_KEY: &[u8; 32] = b"folklore 2026 bank frame v1\0\0\0\0\0";
+
+/// What a value is. The letter is the first byte of its key and part of the format on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tree {
+    /// A bank's id, name and owner.
+    Bank,
+    /// The body of a lesson.
+    Lesson,
+    /// Something an operator should know that recovery or admission found.
+    Note,
+    /// A record.
+    Record,
+    /// A setting.
+    Setting,
+    /// A run.
+    Run,
+}
+
+impl Tree {
+    /// All trees, in key order.
+    pub const ALL: [Self; 6] = [Self::Bank, Self::Lesson, Self::Note, Self::Record, Self::Setting, Self::Run];
+
+    /// The letter in keys and frames.
+    pub const fn letter(self) -> u8 {
+        match self {
+            Self::Bank => b'b',
+            Self::Lesson => b'l',
+            Self::Note => b'n',
+            Self::Record => b'r',
+            Self::Setting => b's',
+            Self::Run => b'u',
+        }
+    }
+
+    fn from_letter(letter: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|t| t.letter() == letter)
+    }
+}
+
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bank => "bank",
+            Self::Lesson => "lesson",
+            Self::Note => "note",
+            Self::Record => "record",
+            Self::Setting => "setting",
+            Self::Run => "run",
+        })
+    }
+}
+
+/// Where a frame lives. Values arrive in ascending numbers: random keys halve sled's rate and grow its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// What it is.
+    pub tree: Tree,
+    /// Its arrival number, unique over all trees.
+    pub arrival: u64,
+    /// Which part of a value that is longer than a frame, from 0.
+    pub part: u16,
+}
+
+impl Key {
+    /// Bytes of a key in sled.
+    pub const BYTES: usize = 11;
+
+    /// The first part of a value.
+    pub fn first(tree: Tree, arrival: u64) -> Self {
+        Self { tree, arrival, part: 0 }
+    }
+
+    /// The key in sled: letter, arrival and part, big-endian, so that sled sorts by arrival.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        out[0] = self.tree.letter();
+        out[1..9].copy_from_slice(&self.arrival.to_be_bytes());
+        out[9..].copy_from_slice(&self.part.to_be_bytes());
+        out
+    }
+
+    /// Reads a key; `None` if it is not one of ours.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        let (letter, rest) = bytes.split_first()?;
+        let (arrival, part) = rest.split_first_chunk::<8>()?;
+        Some(Self {
+            tree: Tree::from_letter(*letter)?,
+            arrival: u64::from_be_bytes(*arrival),
+            part: u16::from_be_bytes(part.try_into().ok()?),
+        })
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.tree, self.arrival)?;
+        if self.part > 0 {
+            write!(f, " part {}", self.part)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a frame holds a value or says that one was erased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A value.
+    Value,
+    /// The value that was here is gone on purpose.
+    Erased,
+}
+
+/// A frame whose hash is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Where it belongs.
+    pub key: Key,
+    /// Value or erased.
+    pub kind: Kind,
+    /// Parts of the whole value, from 1.
+    pub parts: u16,
+    /// Of two frames with one key the higher generation holds.
+    pub generation: u64,
+    /// The bytes.
+    pub payload: &'a [u8],
+}
+
+/// Why bytes are not a good frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// No frame starts here, or its header makes no sense.
+    #[error("not a frame")]
+    Header,
+    /// The bytes end before the frame does, or go on after it.
+    #[error("a frame of the wrong length")]
+    Length,
+    /// The hash does not fit: bytes have changed.
+    #[error("the hash does not fit the bytes")]
+    Hash,
+    /// The frame belongs under another key.
+    #[error("the frame of another key")]
+    Key,
+}
+
+impl Frame<'_> {
+    /// The bytes on disk. The payload must be at most [`MAX_PART_BYTES`]; [`split`] sees to it.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        debug_assert!(self.payload.len() <= MAX_PART_BYTES);
+        let mut out = Vec::with_capacity(HEADER_BYTES + self.payload.len());
+        out.extend_from_slice(&MAGIC);
+        out.push(self.key.tree.letter());
+        out.push(u8::from(self.kind == Kind::Erased));
+        out.extend_from_slice(&self.key.part.to_le_bytes());
+        out.extend_from_slice(&self.parts.to_le_bytes());
+        out.extend_from_slice(&self.key.arrival.to_le_bytes());
+        out.extend_from_slice(&self.generation.to_le_bytes());
+        out.extend_from_slice(&(self.payload.len() as u32).to_le_bytes());
+        let hash = hash(&out, self.payload);
+        out.extend_from_slice(&hash);
+        out.extend_from_slice(self.payload);
+        out
+    }
+}
+
+impl<'a> Frame<'a> {
+    /// Reads the value that sled holds under `key`: exactly one good frame of that key.
+    pub fn read(key: Key, bytes: &'a [u8]) -> Result<Self, FrameError> {
+        let frame = Self::at_start(bytes)?;
+        if HEADER_BYTES + frame.payload.len() != bytes.len() {
+            return Err(FrameError::Length);
+        }
+        if frame.key != key {
+            return Err(FrameError::Key);
+        }
+        Ok(frame)
+    }
+
+    /// Reads a frame at the start of `bytes`, whatever follows it.
+    pub fn at_start(bytes: &'a [u8]) -> Result<Self, FrameError> {
+        let (head, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(FrameError::Length)?;
+        if head[..4] != MAGIC {
+            return Err(FrameError::Header);
+        }
+        let tree = Tree::from_letter(head[4]).ok_or(FrameError::Header)?;
+        let kind = match head[5] {
+            0 => Kind::Value,
+            1 => Kind::Erased,
+            _ => return Err(FrameError::Header),
+        };
+        let part = u16::from_le_bytes([head[6], head[7]]);
+        let parts = u16::from_le_bytes([head[8], head[9]]);
+        if part >= parts {
+            return Err(FrameError::Header);
+        }
+        let arrival = u64_at(head, 10);
+        let generation = u64_at(head, 18);
+        let len = u32::from_le_bytes([head[26], head[27], head[28], head[29]]) as usize;
+        if len > MAX_PART_BYTES {
+            return Err(FrameError::Header);
+        }
+        let payload = rest.get(..len).ok_or(FrameError::Length)?;
+        if hash(&head[..HASHED_HEADER_BYTES], payload) != head[HASHED_HEADER_BYTES..] {
+            return Err(FrameError::Hash);
+        }
+        Ok(Self { key: Key { tree, arrival, part }, kind, parts, generation, payload })
+    }
+}
+
+fn u64_at(head: &[u8; HEADER_BYTES], at: usize) -> u64 {
+    let mut out = [0; 8];
+    out.copy_from_slice(&head[at..at + 8]);
+    u64::from_le_bytes(out)
+}
+
+fn hash(head: &[u8], payload: &[u8]) -> [u8; 32] {
+    *blake3::Hasher::new_keyed(HASH_KEY).update(head).update(payload).finalize().as_bytes()
+}
+
+/// Cuts a value into parts and frames them, first part first. `None` if it is longer than 65,535 parts (1.8 GB).
+pub fn split(tree: Tree, arrival: u64, generation: u64, value: &[u8]) -> Option<Vec<(Key, Vec<u8>)>> {
+    let parts = u16::try_from(value.len().div_ceil(MAX_PART_BYTES).max(1)).ok()?;
+    let mut chunks = value.chunks(MAX_PART_BYTES);
+    let frames = (0..parts).map(|part| {
+        let key = Key { tree, arrival, part };
+        let payload = chunks.next().unwrap_or_default();
+        (key, Frame { key, kind: Kind::Value, parts, generation, payload }.to_bytes())
+    });
+    Some(frames.collect())
+}
+
+/// All good frames in raw bytes, with where each starts. Bytes between frames are passed over.
+pub fn carve(bytes: &[u8]) -> impl Iterator<Item = (usize, Frame<'_>)> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let rest = bytes.get(from..)?;
+            let start = from + rest.windows(MAGIC.len()).position(|w| w == MAGIC)?;
+            if let Ok(frame) = Frame::at_start(&bytes[start..]) {
+                from = start + HEADER_BYTES + frame.payload.len();
+                return Some((start, frame));
+            }
+            from = start + 1;
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn framed(payload: &[u8]) -> (Key, Vec<u8>) {
+        let key = Key { tree: Tree::Record, arrival: 7, part: 0 };
+        (key, Frame { key, kind: Kind::Value, parts: 1, generation: 3 << 32, payload }.to_bytes())
+    }
+
+    #[test]
+    fn a_frame_reads_back_under_its_own_key_only() {
+        let (key, bytes) = framed(b"hello");
+        let frame = Frame::read(key, &bytes).unwrap();
+        assert_eq!((frame.payload, frame.generation), (&b"hello"[..], 3 << 32));
+        assert_eq!(Frame::read(Key { arrival: 8, ..key }, &bytes), Err(FrameError::Key));
+    }
+
+    #[test]
+    fn any_flipped_bit_or_cut_is_noticed() {
+        let (key, bytes) = framed(b"some payload");
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut bad = bytes.clone();
+                bad[at] ^= 1 << bit;
+                assert!(Frame::read(key, &bad).is_err(), "byte {at} bit {bit}");
+            }
+            assert!(Frame::read(key, &bytes[..at]).is_err(), "cut at {at}");
+        }
+        assert!(Frame::read(key, &[bytes, vec![0]].concat()).is_err());
+    }
+
+    #[test]
+    fn keys_sort_by_tree_and_arrival() {
+        let mut keys: Vec<Key> = [300u64, 2, 70_000]
+            .into_iter()
+            .flat_map(|arrival| [Key { tree: Tree::Run, arrival, part: 256 }, Key::first(Tree::Lesson, arrival)])
+            .collect();
+        keys.sort();
+        let mut bytes: Vec<_> = keys.iter().map(|k| k.to_bytes()).collect();
+        assert!(bytes.is_sorted());
+        assert!(bytes.drain(..).zip(&keys).all(|(b, k)| Key::from_bytes(&b) == Some(*k)));
+        assert_eq!(Key::from_bytes(b"zz"), None);
+    }
+
+    #[test]
+    fn a_long_value_is_cut_into_parts_under_the_limit() {
+        let value = vec![9u8; 3 * MAX_PART_BYTES + 1];
+        let frames = split(Tree::Run, 1, 1, &value).unwrap();
+        assert_eq!(frames.len(), 4);
+        assert!(frames.iter().all(|(_, f)| f.len() <= MAX_FRAME_BYTES && f.len() < 32 * 1024));
+        assert_eq!(split(Tree::Run, 1, 1, &[]).unwrap().len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn carving_finds_frames_between_rubbish(
+            payloads in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..90), 1..6),
+            rubbish in "[FLB\\x01x]{0,12}",
+        ) {
+            let mut raw = rubbish.clone().into_bytes();
+            for payload in &payloads {
+                raw.extend(framed(payload).1);
+                raw.extend_from_slice(rubbish.as_bytes());
+            }
+            let found: Vec<Vec<u8>> = carve(&raw).map(|(_, f)| f.payload.to_vec()).collect();
+            prop_assert_eq!(found, payloads);
+        }
+    }
+}

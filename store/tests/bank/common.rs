@@ -1,0 +1,75 @@
+//! Small makers of lessons, claims and runs.
+
+use std::path::Path;
+
+use folklore_protocol::{
+    claim::{Claim, Evidence, Outcome},
+    identity::Keypair,
+    lesson::{Lesson, LessonDraft, LessonKind},
+};
+use folklore_store::{
+    bank::{BankInfo, Batch, OpenOptions, OpenReport, Store},
+    runs::RunRow,
+};
+
+pub fn key(n: u8) -> Keypair {
+    Keypair::from_seed(&[n; 32])
+}
+
+/// The bank that the tests write to, owned by key 1.
+pub fn home() -> BankInfo {
+    BankInfo::new(key(1).author(), [0; 16], "home")
+}
+
+pub fn lesson(n: u32) -> Lesson {
+    sized_lesson(n, 300)
+}
+
+pub fn sized_lesson(n: u32, content_bytes: usize) -> Lesson {
+    // Text that does not repeat from lesson to lesson.
+    let seed = blake3::hash(&n.to_le_bytes()).to_hex();
+    let content: String = seed.as_str().chars().cycle().take(content_bytes.max(1)).collect();
+    Lesson::new(LessonDraft {
+        kind: LessonKind::Pitfall,
+        title: format!("Lesson number {n}"),
+        applies_when: String::new(),
+        not_when: String::new(),
+        content,
+        task: format!("Task number {n}"),
+        domain: "test".into(),
+        tags: Vec::new(),
+    })
+    .expect("within limits")
+}
+
+pub fn taught(lesson: &Lesson) -> (Claim, Option<Lesson>) {
+    (Claim::Taught { lesson_id: lesson.id(), evidence: Evidence::told("test") }, Some(lesson.clone()))
+}
+
+/// A group that teaches the lessons of these numbers.
+pub fn teach(numbers: impl IntoIterator<Item = u32>) -> Batch {
+    Batch { claims: numbers.into_iter().map(|n| taught(&lesson(n))).collect(), ..Batch::default() }
+}
+
+pub fn run(n: u32, outcome: Outcome, bytes: usize) -> RunRow {
+    let seed = *blake3::hash(&n.to_le_bytes()).as_bytes();
+    RunRow {
+        digest: seed,
+        task_key: format!("task {}", n % 3),
+        outcome,
+        bytes: seed.iter().copied().cycle().take(bytes).collect(),
+    }
+}
+
+pub fn open(dir: &Path) -> (Store, OpenReport) {
+    let opened = Store::open(dir, OpenOptions { entropy: 0x1234_5678_9abc }).expect("opens");
+    (opened.store, opened.report)
+}
+
+/// Opens a bank that must be in good order, with the home bank in it.
+pub fn open_clean(dir: &Path) -> Store {
+    let (store, report) = open(dir);
+    assert!(report.is_clean(), "{:#?}", report);
+    store.add_bank(home()).expect("writes");
+    store
+}

@@ -1,0 +1,120 @@
+//! A link that goes down and comes back: afterwards both sites hold the same and answer the same.
+
+use folklore_tests::{
+    Link, Node, PATIENCE,
+    inputs::{hotel_file, import_shared, lesson, shared_data},
+    node::{join, text},
+    program::workspace,
+    until,
+};
+use serde_json::{Value, json};
+
+/// Imports at `node` over HTTP and calls `seen` with each file's event. Returns the last event.
+#[track_caller]
+fn import(node: &Node, request: &Value, mut seen: impl FnMut(&Value)) -> Value {
+    for event in node.door().import(request) {
+        match event["event"].as_str() {
+            Some("file") => seen(&event),
+            Some("progress") => {}
+            Some("done") => return event,
+            _ => panic!("the import went wrong: {event}"),
+        }
+    }
+    panic!("the import ended without its last event");
+}
+
+/// Queries in other words than the lessons', about runs of the shared data.
+fn paraphrases() -> Vec<String> {
+    let path = workspace().join("store/tests/data/on_topic_queries.jsonl");
+    let text = std::fs::read_to_string(path).expect("the labelled queries of the store");
+    let queries = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a query"));
+    queries.filter(|q| q["source"] != "own").map(|q| q["query"].as_str().expect("a query").to_owned()).collect()
+}
+
+#[test]
+fn a_link_cut_during_an_import_heals_to_equal_banks_and_equal_answers() {
+    let Some(data) = shared_data() else { return };
+    let (mut a, mut b) = (Node::new("a"), Node::new("b"));
+    let link = Link::between(&mut a, &mut b);
+    let bank = join(&a, &b);
+    let first = a.teach(&lesson("north"));
+    until("the first lesson is at B", PATIENCE, || b.lesson_ids().contains(&first).then_some(()));
+
+    let mut reported = 1;
+    let mut is_cut = false;
+    let done = import(&a, &import_shared(&data), |file| {
+        let lessons = file["lessons"].as_array().map_or(0, Vec::len);
+        reported += lessons;
+        if lessons > 0 && !is_cut {
+            link.cut();
+            is_cut = true;
+        }
+    });
+    assert!(is_cut, "no file taught anything: {done}");
+    assert_eq!(done["skipped"], json!([]), "every file of the shared data can be read");
+    // 72 + 10 + 12 results of tau-bench and 13 trajectories of mini-swe-agent, see their provenance.
+    assert_eq!(done["runs"], 107, "{done}");
+    link.seen_as_cut(&a, &b);
+    let (at_a, at_b) = (a.lesson_ids(), b.lesson_ids());
+    assert_eq!(at_a.len(), reported);
+    assert!(at_b.len() < at_a.len(), "the cut came too late to cut anything off: {} of {}", at_b.len(), at_a.len());
+    assert_ne!(a.held_root(&bank), b.held_root(&bank));
+
+    link.heal_to_equal(&a, &b, &bank);
+    assert_eq!(a.lesson_ids().len(), reported);
+    let sorted = |mut ids: Vec<String>| {
+        ids.sort();
+        ids
+    };
+    assert_eq!(sorted(a.lesson_ids()), sorted(b.lesson_ids()));
+    let known = |node: &Node| node.bank(&bank)["known_root"].clone();
+    assert_eq!(known(&a), known(&b));
+
+    let (mut answered, queries) = (0, paraphrases());
+    for query in &queries {
+        let top =
+            |node: &Node| node.recall(&json!({"task": query}))["hits"].get(0).map(|hit| text(&hit["lesson"]["id"]));
+        let (at_a, at_b) = (top(&a), top(&b));
+        assert_eq!(at_a, at_b, "{query}");
+        answered += usize::from(at_b.is_some());
+    }
+    println!(
+        "{} records, {reported} lessons; {answered} of {} paraphrases answered at B",
+        a.bank(&bank)["records"],
+        queries.len()
+    );
+    assert!(answered * 2 > queries.len(), "only {answered} of {} paraphrases got an answer", queries.len());
+}
+
+#[test]
+fn contacts_too_short_for_the_backlog_still_get_it_across() {
+    const CONTACT_BYTES: u64 = 64 * 1024;
+    let (mut a, mut b) = (Node::new("a"), Node::new("b"));
+    let link = Link::between(&mut a, &mut b);
+    let bank = join(&a, &b);
+    link.cut();
+    link.seen_as_cut(&a, &b);
+    let file = hotel_file(a.scratch(), "desk.json", 0..400);
+    let done = import(&a, &json!({"paths": [file]}), |_| {});
+    assert!(done["lessons"].as_u64() >= Some(300), "{done}");
+
+    let held = |node: &Node| node.bank(&bank)["records"].as_u64().expect("a number");
+    let (all, mut before, mut contacts) = (held(&a), held(&b), 0);
+    while before < all {
+        link.open_for(CONTACT_BYTES);
+        until("the contact is used up, or everything is across", PATIENCE, || {
+            (link.is_cut() || held(&b) == all).then_some(())
+        });
+        contacts += 1;
+        // What was under way when the contact ended is written, or is not: it settles when B sees the cut.
+        if link.is_cut() {
+            link.seen_as_cut(&a, &b);
+        }
+        let now = held(&b);
+        assert!(now > before, "contact {contacts} of {CONTACT_BYTES} bytes brought nothing: {now} of {all} records");
+        before = now;
+    }
+    println!("{all} records in {contacts} contacts of {CONTACT_BYTES} bytes");
+    assert!(contacts > 1, "one contact was enough, so nothing was shown");
+    link.heal_to_equal(&a, &b, &bank);
+}

@@ -1,0 +1,78 @@
+//! A node restored from an old copy of its data.
+
+use std::{collections::BTreeMap, fs};
+
+use folklore_tests::{
+    Link, Node, PATIENCE,
+    files::copy,
+    inputs::lesson,
+    node::{join, text},
+    until,
+};
+use serde_json::Value;
+
+/// Every claim that a node shows about any lesson, by author and number.
+fn claims(node: &Node) -> BTreeMap<(String, u64), Vec<Value>> {
+    let mut all: BTreeMap<(String, u64), Vec<Value>> = BTreeMap::new();
+    for id in node.lesson_ids() {
+        let shown = node.show(&id);
+        for claim in shown["claims"].as_array().expect("claims") {
+            let key = (text(&claim["author"]), claim["seq"].as_u64().expect("a number"));
+            all.entry(key).or_default().push(claim.clone());
+        }
+    }
+    all
+}
+
+#[test]
+fn a_node_put_back_to_an_old_copy_uses_no_number_twice_and_gets_the_rest_back() {
+    let (mut a, mut b) = (Node::new("a"), Node::new("b"));
+    let link = Link::between(&mut a, &mut b);
+    let bank = join(&a, &b);
+    let teach = |node: &Node, words: &[&str]| words.iter().map(|word| node.teach(&lesson(word))).collect::<Vec<_>>();
+    let early = teach(&a, &["amber", "beryl"]);
+    until("the early lessons are at B", PATIENCE, || (b.lesson_ids().len() == early.len()).then_some(()));
+
+    a.stop();
+    let kept = a.scratch().join("copy");
+    copy(a.data(), &kept);
+    a.up();
+    link.follow(&a, &b);
+    let lost = teach(&a, &["citrine", "dolomite", "epidote"]);
+    a.json(["rate", &early[0], "helped"]);
+    link.heal_to_equal(&a, &b, &bank);
+    let before = claims(&b);
+    assert_eq!(before.len(), 6, "{before:?}");
+
+    a.stop();
+    fs::remove_dir_all(a.data()).expect("the home can be removed");
+    copy(&kept, a.data());
+    link.cut();
+    a.up();
+    let status = a.status();
+    println!("after the restore: {}", status["recovery"]);
+    assert_eq!(a.lesson_ids().len(), early.len(), "the copy is old");
+    // Before it has met anybody who knows better.
+    let offline = teach(&a, &["fluorite", "garnet", "halite"]);
+    link.follow(&a, &b);
+    link.heal_to_equal(&a, &b, &bank);
+    let online = teach(&a, &["jade", "kyanite"]);
+    link.heal_to_equal(&a, &b, &bank);
+
+    let after = claims(&b);
+    let twice: Vec<_> = after.iter().filter(|(_, claims)| claims.len() > 1).collect();
+    assert!(twice.is_empty(), "one number for several records: {twice:?}");
+    assert_eq!(after.len(), 6 + offline.len() + online.len());
+    assert_eq!(claims(&a).keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
+    let listed = a.lesson_ids();
+    for id in early.iter().chain(&lost).chain(&offline).chain(&online) {
+        assert!(listed.contains(id), "{id} is not back at A");
+    }
+    let recovery = a.status()["recovery"].clone();
+    let said = recovery.as_array().is_some_and(|lines| !lines.is_empty());
+    assert!(said, "status says nothing of the restore: {recovery}");
+    a.stop();
+    a.up();
+    link.follow(&a, &b);
+    assert_eq!(a.held_root(&bank), b.held_root(&bank), "the node goes on after the next start");
+}

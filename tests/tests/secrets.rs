@@ -1,0 +1,287 @@
+//! Planted credentials appear nowhere: not in the homes, not on the wire, not in the logs.
+
+use std::{fs, path::Path};
+
+use folklore_tests::{
+    Link, Node,
+    files::{base64_cores, files, find},
+    inputs::{Dice, hotel_file, hotel_run, lesson, write},
+    node::{join, same_root, text},
+};
+use serde_json::{Value, json};
+
+const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+const BASE32: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+const HEX: &str = "0123456789abcdef";
+const URL64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// A credential made up at run time, so that nothing in the repository looks like one.
+struct Secret {
+    what: &'static str,
+    /// As it stands in a text.
+    text: String,
+    /// The parts that may be found nowhere.
+    needles: Vec<String>,
+}
+
+/// One of each kind. The parts are at least 16 characters, so that none is found by chance.
+fn secrets(dice: &mut Dice) -> Vec<Secret> {
+    let mut made = Vec::new();
+    let mut plain = |what, before: &str, secret: String, after: &str| {
+        made.push(Secret { what, text: format!("{before}{secret}{after}"), needles: vec![secret] });
+    };
+    plain("AWS key id", "", format!("AKIA{}", dice.text(BASE32, 16)), "");
+    plain("AWS secret key", "aws_secret_access_key = ", dice.text(BASE64, 40), "");
+    plain("GitHub token", "", format!("ghp_{}", dice.text(ALNUM, 36)), "");
+    plain(
+        "Slack token",
+        "",
+        format!("xoxb-{}-{}-{}", dice.text("123456789", 12), dice.text("123456789", 12), dice.text(ALNUM, 24)),
+        "",
+    );
+    plain("Google API key", "https://maps.example/api?key=", format!("AIza{}", dice.text(URL64, 35)), "&q=1");
+    plain("OpenAI key", "OPENAI_API_KEY=", format!("sk-proj-{}", dice.text(ALNUM, 48)), "");
+    plain("Stripe key", "", format!("sk_live_{}", dice.text(ALNUM, 24)), "");
+    plain("GitLab token", "", format!("glpat-{}", dice.text(URL64, 20)), "");
+    plain("password assignment", "DB_PASSWORD=\"", dice.text(ALNUM, 20), "\"");
+    plain("password in JSON", "{\"user\": \"deploy\", \"password\": \"", dice.text(ALNUM, 22), "\"}");
+    plain("password in a URL", "postgres://deploy:", dice.text(ALNUM, 20), "@db.example:5432/app");
+    plain("basic authorization", "Authorization: Basic ", format!("{}==", dice.text(BASE64, 38)), "");
+    let claims = |dice: &mut Dice| format!("eyJ{}", dice.text(URL64, 57));
+    let jwt = format!("{}.{}.{}", "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9", claims(dice), dice.text(URL64, 43));
+    let parts = jwt.split('.').skip(1).map(str::to_owned).collect();
+    made.push(Secret { what: "bearer token", text: format!("Authorization: Bearer {jwt}"), needles: parts });
+    let lines: Vec<String> = (0..6).map(|_| dice.text(BASE64, 64)).collect();
+    let pem = |dashes: &str| {
+        format!("{dashes}BEGIN RSA PRIVATE KEY{dashes}\n{}\n{dashes}END RSA PRIVATE KEY{dashes}", lines.join("\n"))
+    };
+    made.push(Secret { what: "private key", text: pem("-----"), needles: lines.clone() });
+    let hex = dice.text(HEX, 64);
+    made.push(Secret { what: "secret in YAML", text: format!("client_secret: {hex}"), needles: vec![hex] });
+    made
+}
+
+/// A lesson with the secret in every text field, but in no field whose bound it would break.
+fn lesson_with(secret: &Secret, n: usize) -> Value {
+    let mut lesson = lesson(&format!("word{n}"));
+    let fields: &[&str] = if secret.text.len() < 120 {
+        &["title", "applies_when", "not_when", "content", "task"]
+    } else {
+        &["applies_when", "not_when", "content", "task"]
+    };
+    for field in fields {
+        lesson[*field] = json!(format!("{} It used {} for it.", text(&lesson[*field]), secret.text));
+    }
+    if secret.text.len() < 60 {
+        lesson["tags"] = json!(["heating", secret.text]);
+        lesson["domain"] = json!(secret.text);
+    }
+    lesson["evidence"] = json!({"outcome": "failure", "agent": "boiler agent", "judged_by": "foreman"});
+    if secret.text.len() < 60 {
+        lesson["evidence"]["agent"] = json!(secret.text);
+        lesson["evidence"]["judged_by"] = json!(secret.text);
+    }
+    lesson
+}
+
+/// A run with the secret in the task and in every part of its steps, also in what a lesson quotes.
+fn run_with(secret: &Secret, n: u64) -> Value {
+    let mut run = hotel_run(n);
+    let more = |value: &mut Value| *value = json!(format!("{} {}", value.as_str().unwrap_or_default(), secret.text));
+    more(&mut run["info"]["task"]["instruction"]);
+    for message in run["traj"].as_array_mut().expect("messages") {
+        more(&mut message["content"]);
+        for call in message["tool_calls"].as_array_mut().into_iter().flatten() {
+            let arguments: Value =
+                serde_json::from_str(call["function"]["arguments"].as_str().expect("JSON")).expect("JSON");
+            let mut arguments = arguments;
+            arguments["note"] = json!(secret.text);
+            call["function"]["arguments"] = json!(arguments.to_string());
+        }
+    }
+    run["info"]["task"]["actions"][0]["kwargs"]["note"] = json!(secret.text);
+    run
+}
+
+/// A coding trajectory with the secret in thoughts, commands and output.
+fn trajectory_with(secret: &Secret, n: usize) -> Value {
+    let mut messages = vec![
+        json!({"role": "system", "content": "You fix bugs with a shell."}),
+        json!({"role": "user", "content": format!("<pr_description>\nThe boiler tool number {n} crashes when it logs in with {}\n</pr_description>", secret.text)}),
+    ];
+    for step in 0..4 {
+        let command = format!(
+            "THOUGHT: Try it with {}.\n\n```bash\nboiler login --step {step} '{}' && pytest tests/test_login_{n}.py\n```",
+            secret.text, secret.text
+        );
+        messages.push(json!({"role": "assistant", "content": command}));
+        let output = format!(
+            "<returncode>1</returncode>\n<output>\nE   LoginError: {} was refused at step {step}\n1 failed\n</output>",
+            secret.text
+        );
+        messages.push(json!({"role": "user", "content": output}));
+    }
+    json!({
+        "instance_id": format!("boiler__login-{n}"),
+        "trajectory_format": "mini-swe-agent-1",
+        "info": {"exit_status": "Submitted", "submission": format!("+ token = '{}'", secret.text)},
+        "messages": messages,
+    })
+}
+
+/// Panics when a part of a secret is in a file below `path`, as it is or as base64.
+fn nowhere_in(path: &Path, secrets: &[Secret]) -> (usize, u64) {
+    let (mut searched, mut bytes) = (0, 0);
+    for file in files(path).expect("the directory can be read") {
+        let Ok(content) = fs::read(&file) else { continue };
+        nowhere_in_bytes(&content, secrets, &file.display().to_string());
+        searched += 1;
+        bytes += content.len() as u64;
+    }
+    (searched, bytes)
+}
+
+fn nowhere_in_bytes(content: &[u8], secrets: &[Secret], place: &str) {
+    for secret in secrets {
+        for needle in &secret.needles {
+            let forms = [vec![needle.clone()], base64_cores(needle.as_bytes()), vec![hex(needle.as_bytes())]].concat();
+            for form in forms {
+                if let Some(at) = find(content, form.as_bytes()) {
+                    let near = String::from_utf8_lossy(&content[at.saturating_sub(120)..(at + 40).min(content.len())])
+                        .into_owned();
+                    panic!("the {} is in {place} at byte {at}: …{near:?}…", secret.what);
+                }
+            }
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn planted_credentials_are_neither_on_disk_nor_on_the_wire_nor_in_logs() {
+    let secrets = secrets(&mut Dice(2026));
+    let (mut a, mut b) = (Node::new("a"), Node::new("b"));
+    for node in [&mut a, &mut b] {
+        node.env.push(("FOLKLORE_LOG".into(), "trace".into()));
+        node.up_args.extend(["-v", "-v", "-v"].map(Into::into));
+    }
+    let link = Link::between(&mut a, &mut b);
+    let bank = join(&a, &b);
+
+    // Taught, with a secret in every field.
+    let mut ids = Vec::new();
+    for (n, secret) in secrets.iter().enumerate() {
+        let ran = a.run_with(["teach"], &lesson_with(secret, n).to_string()).ok();
+        let answer = ran.json();
+        assert!(
+            answer["redacted"].as_array().is_some_and(|rules| !rules.is_empty()),
+            "the {} was not noticed: {answer}",
+            secret.what
+        );
+        ids.push(text(&answer["id"]));
+    }
+    // Taught badly: what is refused is not to be found either.
+    for secret in &secrets {
+        let (code, answer) =
+            a.door().post("teach", &json!({"kind": "pitfall", "title": "t", "content": "c", secret.text.as_str(): 1}));
+        assert_eq!(code, 400, "{answer}");
+        a.door()
+            .raw(format!("POST /v1/teach HTTP/1.1\r\nHost: {}\r\n\r\n{}", a.door().address, secret.text).as_bytes())
+            .ok();
+    }
+
+    // Imported, in three formats, whole and broken.
+    let dir = a.scratch().join("in");
+    let mut paths = Vec::new();
+    let runs: Vec<Value> = secrets.iter().zip(200..).map(|(secret, n)| run_with(secret, n)).collect();
+    let tau = Value::from(runs).to_string();
+    paths.push(write(&dir, "desk.json", tau.as_bytes()));
+    paths.push(write(&dir, "cut.json", &tau.as_bytes()[..tau.len() / 2]));
+    let outcomes: Vec<Value> =
+        (0..secrets.len()).map(|n| json!({"instance_id": format!("boiler__login-{n}"), "resolved": false})).collect();
+    let outcomes = write(a.scratch(), "outcomes.json", Value::from(outcomes).to_string().as_bytes());
+    for (n, secret) in secrets.iter().enumerate() {
+        paths.push(write(&dir, &format!("login-{n}.traj.json"), trajectory_with(secret, n).to_string().as_bytes()));
+    }
+    let bank_lines: Vec<String> = secrets.iter().enumerate().map(|(n, secret)| json!({
+        "task_id": format!("bank-{n}"), "query": format!("log the boiler in with {}", secret.text), "think_list": [format!("I use {}", secret.text)],
+        "action_list": [format!("login({:?})", secret.text)], "status": "fail", "memory_items": [secret.text], "template_id": n,
+    }).to_string()).collect();
+    paths.push(write(&dir, "bank.jsonl", bank_lines.join("\n").as_bytes()));
+    let unknown: Vec<String> =
+        secrets.iter().map(|secret| json!({secret.text.as_str(): secret.text}).to_string()).collect();
+    paths.push(write(&dir, "unknown.jsonl", unknown.join("\n").as_bytes()));
+    let odd: Vec<String> = secrets
+        .iter()
+        .map(|secret| json!({"task_id": secret.text, "reward": secret.text, "traj": secret.text}).to_string())
+        .collect();
+    paths.push(write(&dir, "odd.json", format!("[{}]", odd.join(",")).as_bytes()));
+    paths.push(hotel_file(&dir, &format!("{}.json", secrets[0].text), 300..301));
+    let args = ["import".into(), "--outcomes".into(), outcomes.into_os_string()]
+        .into_iter()
+        .chain(paths.into_iter().map(Into::into));
+    let imported = a.run::<std::ffi::OsString>(args).code(6).json();
+    assert!(imported["lessons"].as_u64() > Some(secrets.len() as u64), "{imported}");
+
+    // Said about lessons, and asked, also over the network.
+    let digest = "ab".repeat(32);
+    a.json(["rate", &ids[0], "helped", "--run", &digest]);
+    for (secret, id) in secrets.iter().zip(&ids) {
+        a.run(["withdraw", id, "--reason", &format!("it leaked {}", secret.text)]).ok();
+        for node in [&a, &b] {
+            node.run(["recall", &format!("log the boiler in with {}", secret.text), "--scope", "network"]).ok();
+            node.run(["recall", &format!("log the boiler in with {}", secret.text)]).ok();
+        }
+        a.run(["rate", &secret.text, "hurt"]);
+        a.run(["show", &secret.text]);
+        a.run(["bank", "join", &secret.text]);
+    }
+    same_root(&a, &b, &bank);
+    let lessons = b.lessons().len();
+    assert!(lessons > secrets.len(), "{lessons}");
+
+    nowhere_in_bytes(&link.overheard(), &secrets, "what went over the link");
+    let mut all = (0, 0);
+    for node in [&mut a, &mut b] {
+        // While it runs, after a crash, and after a clean end.
+        let mut look = |node: &Node| {
+            let (files, bytes) = nowhere_in(node.data(), &secrets);
+            all = (all.0 + files, all.1 + bytes);
+            let log = fs::read(node.log()).expect("a log");
+            assert!(log.len() > 10_000, "the log says little, so searching it shows nothing");
+            nowhere_in_bytes(&log, &secrets, "the log");
+        };
+        let token = node.door().token().to_owned();
+        look(node);
+        node.kill();
+        look(node);
+        node.up();
+        let later = node.door().token().to_owned();
+        node.stop();
+        look(node);
+        let log = fs::read(node.log()).expect("a log");
+        for token in [token, later] {
+            assert!(token.len() >= 16, "a short token");
+            assert_eq!(find(&log, token.as_bytes()), None, "the door's token is in the log");
+        }
+        let key = fs::read(node.data().join("identity.key")).expect("the key");
+        assert_eq!(find(&log, key.trim_ascii()), None, "the node's key is in the log");
+    }
+    println!("{} secrets, {lessons} lessons at B; searched {} files, {} MiB", secrets.len(), all.0, all.1 >> 20);
+}
+
+#[test]
+fn the_search_for_secrets_finds_one_that_is_there() {
+    let secrets = secrets(&mut Dice(7));
+    for secret in &secrets {
+        for hidden in [secret.needles[0].clone(), base64_cores(secret.needles[0].as_bytes())[1].clone()] {
+            let found =
+                std::panic::catch_unwind(|| nowhere_in_bytes(format!("..{hidden}..").as_bytes(), &secrets, "a test"));
+            assert!(found.is_err(), "{}", secret.what);
+        }
+    }
+}
