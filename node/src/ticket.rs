@@ -23,8 +23,9 @@ pub const MAX_ADDRESS_BYTES: usize = 256;
 
 const PREFIX: &str = "folklore1";
 const CHECKSUM_BYTES: usize = 4;
-/// All fields at their limits; the decoder counts 8 bytes for each length, whatever it takes.
-const MAX_FIELDS_BYTES: usize = 1 + 32 + 16 + 8 + MAX_BANK_NAME_BYTES + 8 + MAX_ADDRESSES * (MAX_ADDRESS_BYTES + 8);
+/// All fields at their limits: version, owner, salt, name, number of addresses, addresses. The length of one takes up to
+/// 3 bytes, the two others 1.
+const MAX_FIELDS_BYTES: usize = 1 + 32 + 16 + 1 + MAX_BANK_NAME_BYTES + 1 + MAX_ADDRESSES * (3 + MAX_ADDRESS_BYTES);
 const MAX_TEXT_BYTES: usize = PREFIX.len() + (MAX_FIELDS_BYTES + CHECKSUM_BYTES) * 8 / 5 + 1;
 
 /// Why a text is not a ticket, or a ticket cannot be made.
@@ -157,6 +158,17 @@ mod tests {
         let back: Ticket = format!(" {text}\n").parse().unwrap();
         assert_eq!(back, ticket());
         assert_eq!(back.bank(), BankInfo::new(back.owner(), [5; 16], "site notes"));
+    }
+
+    #[test]
+    fn the_ticket_that_the_format_page_works_out_is_this_one() {
+        let page = include_str!("../../protocol/FORMAT.md");
+        let text = page.lines().find_map(|line| line.strip_prefix("→ ").filter(|t| t.starts_with(PREFIX))).unwrap();
+        let owner = Keypair::from_seed(&[1; 32]).author();
+        let worked = Ticket::new(owner, [7; 16], "home", vec!["/ip4/192.0.2.7/tcp/4001".parse().unwrap()]).unwrap();
+        assert_eq!(text.parse(), Ok(worked.clone()));
+        assert_eq!(worked.to_string(), text);
+        assert!(page.contains(&worked.bank().id.to_string()), "the bank's id is worked out there too");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use data_encoding::HEXLOWER;
 use folklore_protocol::{
     Access, AuthorId, BankId, Claim, Evidence, Item, Keypair, Lesson, LessonDraft, LessonError, LessonId, LessonKind,
     Message, Outcome, Policy, Principal, Record, RecordError, RecordId, Root, UnverifiedRecord, Verdict,
-    bank::{MAX_POLICY_KEYS, MAX_PRINCIPAL_NAME_BYTES, MAX_PRINCIPALS},
+    bank::{BankSalt, MAX_POLICY_KEYS, MAX_PRINCIPAL_NAME_BYTES, MAX_PRINCIPALS},
     canonical::{self, DecodeError, FORMAT_VERSION, Lines},
     claim::{MAX_INJECTED, MAX_NAME_BYTES, MAX_REASON_BYTES},
     known::{IdTree, LEAF_IDS, Prefix, Subtree},
@@ -119,7 +119,7 @@ fn form(key: &str) -> Option<Form> {
         "bank" | "run" | "run_digest" | "tag" | "root" | "hash" | "record" | "body" | "bytes" | "ids" | "absent"
         | "Ids" | "Children" => Some(Form::Hex),
         "lesson_id" | "injected" => Some(Form::Lesson),
-        "author" | "new_author" | "curators" | "authors" | "Listed" => Some(Form::Author),
+        "author" | "new_author" | "old_author" | "curators" | "authors" | "Listed" => Some(Form::Author),
         _ => None,
     }
 }
@@ -186,8 +186,11 @@ fn authors(ns: &[u8]) -> Vec<AuthorId> {
     authors
 }
 
+/// The salt of the example bank. Any would do.
+const SALT: BankSalt = [7; 16];
+
 fn bank() -> BankId {
-    BankId::new(&author(1), &[7; 16], "home")
+    BankId::new(&author(1), &SALT, "home")
 }
 
 fn digest(n: u32) -> [u8; 32] {
@@ -290,6 +293,7 @@ fn claims() -> Vec<(&'static str, Claim)> {
         ("policy, all fields", Claim::Policy(policy())),
         ("revoked", Claim::Revoked { author: author(3), keep_through_seq: 70_000, reason }),
         ("rotated", Claim::Rotated { new_author: author(4) }),
+        ("succeeds", Claim::Succeeds { old_author: author(3) }),
     ]
 }
 
@@ -452,9 +456,21 @@ fn ids_and_tags_are_these() {
             json!({ "author": { "seed": hex(&[n; 32]), "public_key": hex(&author.0), "text": author.to_string() } }),
         );
     }
-    for (n, name) in [(1, "home"), (1, "  home "), (2, "home"), (1, "cafe\u{301}"), (1, "")] {
-        let id = BankId::new(&author(n), name).to_string();
-        cases.push(json!({ "bank": { "owner": author(n).to_string(), "name": name, "id": id } }));
+    let ascending: BankSalt = std::array::from_fn(|at| at as u8);
+    let banks = [
+        (1, SALT, "home"),
+        (1, SALT, "  home "),
+        (2, SALT, "home"),
+        (1, [0; 16], "home"),
+        (1, ascending, "home"),
+        (1, SALT, "cafe\u{301}"),
+        (1, SALT, "\u{2764}\u{fe0f}"),
+        (1, SALT, ""),
+    ];
+    for (n, salt, name) in banks {
+        let id = BankId::new(&author(n), &salt, name).to_string();
+        let owner = author(n).to_string();
+        cases.push(json!({ "bank": { "owner": owner, "salt": hex(&salt), "name": name, "id": id } }));
     }
     for bytes in [&b""[..], b"abc", lesson().bytes()] {
         let id = LessonId::of(bytes);
@@ -492,7 +508,8 @@ fn ids_and_tags_are_these() {
                 assert_eq!(text(case, "text").parse(), Ok(author));
             }
             "bank" => {
-                let id = BankId::new(&text(case, "owner").parse().unwrap(), text(case, "name"));
+                let salt: BankSalt = unhex(&case["salt"]).try_into().unwrap();
+                let id = BankId::new(&text(case, "owner").parse().unwrap(), &salt, text(case, "name"));
                 assert_eq!(text(case, "id").parse(), Ok(id));
                 assert_eq!(id.to_string(), text(case, "id"));
             }
@@ -739,6 +756,8 @@ fn text_has_this_normal_form() {
         ("zero width", "a\u{200b}b\u{200c}c\u{200d}d\u{2060}e\u{feff}f\u{ad}g"),
         ("tags and variation selectors", "a\u{e0041}b\u{e0100}c\u{fe00}d\u{180b}e"),
         ("emoji variation selectors", "\u{2764}\u{fe0f} \u{2764}\u{fe0e}"),
+        ("a run of selectors, which could carry bits", "a\u{fe0e}\u{fe0f}\u{fe0f}\u{fe0e}b"),
+        ("shorthand format controls", "a\u{1bca0}b\u{1bca3}c"),
         ("composed", "e\u{301} A\u{30a} \u{1100}\u{1161}"),
         ("what stood between letter and accent goes first", "e\u{200b}\u{301}"),
         ("order of accents", "a\u{301}\u{323}"),
@@ -859,6 +878,8 @@ fn refused_lessons() -> Vec<(&'static str, Vec<u8>)> {
         ("title of two lines", with(&|l| l.title = "a\nb".into())),
         ("content with a carriage return", with(&|l| l.content = "a\r\nb".into())),
         ("content with an invisible character", with(&|l| l.content = "a\u{200b}b".into())),
+        ("content with a selector of emoji form", with(&|l| l.content = "\u{2764}\u{fe0f}".into())),
+        ("content with a shorthand format control", with(&|l| l.content = "a\u{1bca0}b".into())),
         ("content that changes direction", with(&|l| l.content = "a\u{202e}b".into())),
         ("a tag not NFC", with(&|l| l.tags = vec!["e\u{301}".into()])),
     ]
@@ -901,9 +922,10 @@ fn refused_records() -> Vec<(&'static str, Vec<u8>)> {
         ("fewer bytes than a signature", good[..63].to_vec()),
         ("a signature alone", good[split..].to_vec()),
         ("another version", [&[2], &good[1..]].concat()),
+        ("version 0", [&[0], &good[1..]].concat()),
         ("a byte too many before the signature", [&good[..split], &[0], &good[split..]].concat()),
         ("a byte too many after the signature", [&good[..], &[0]].concat()),
-        ("a ninth claim", [&endorsed[..claim_at], &[8], &endorsed[claim_at + 1..]].concat()),
+        ("a tenth claim", [&endorsed[..claim_at], &[9], &endorsed[claim_at + 1..]].concat()),
         ("seq as a padded integer", [&endorsed[..65], &[251, 1, 0], &endorsed[66..]].concat()),
         ("seq 0", signed(&RecordFields { seq: 0, ..fields(Claim::Endorsed { lesson_id }) })),
         ("over the limit of a record", [&[1u8][..], &vec![0; MAX_RECORD_BYTES]].concat()),
@@ -930,6 +952,7 @@ fn refused_records() -> Vec<(&'static str, Vec<u8>)> {
         ("principals not sorted", ruled(&|p| p.principals.reverse())),
         ("two principals of one name", ruled(&|p| p.principals[1].name = "east".into())),
         ("a principal's keys not sorted", ruled(&|p| p.principals[0].authors = backwards.clone())),
+        ("one key in two principals", ruled(&|p| p.principals[1].authors = authors(&[2, 3]))),
         (
             "a principal's name over its limit",
             ruled(&|p| p.principals[1].name = "x".repeat(MAX_PRINCIPAL_NAME_BYTES + 1)),
@@ -1019,6 +1042,9 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("no bytes", vec![]),
         ("another version", [&[2], &hello[1..]].concat()),
+        ("version 0", [&[0], &hello[1..]].concat()),
+        ("another version, and nothing after it", vec![2]),
+        ("another version, over the limit of this one", [&[2u8][..], &vec![0; MAX_MESSAGE_BYTES]].concat()),
         ("a byte too many", [&hello[..], &[0]].concat()),
         ("a fourteenth message", vec![1, 13]),
         ("a refusal code that means nothing", vec![1, 1, 4, 0]),

@@ -40,8 +40,9 @@ impl Ran {
     /// Stdout as the one JSON value that `--json` promises.
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|error| panic!("stdout is not one JSON value ({error}): {}\nstderr: {}", self.stdout, self.stderr))
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
+            panic!("stdout is not one JSON value ({error}): {}\nstderr: {}", self.stdout, self.stderr)
+        })
     }
 
     /// Stderr as the one line that an error is.
@@ -90,7 +91,8 @@ pub fn finish(mut command: Command, stdin: Option<&str>) -> Ran {
         // It may have refused already and gone.
         let _ = pipe.write_all(text.as_bytes());
     }
-    let status = until(&format!("the end of {shown}"), PATIENCE, || child.0.try_wait().expect("a child can be waited for"));
+    let status =
+        until(&format!("the end of {shown}"), PATIENCE, || child.0.try_wait().expect("a child can be waited for"));
     let text = |handle: thread::JoinHandle<Vec<u8>>| {
         String::from_utf8(handle.join().expect("the reader ends")).expect("output is UTF-8")
     };

@@ -45,7 +45,8 @@ pub fn base64_cores(bytes: &[u8]) -> Vec<String> {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let core = |before: usize| {
         let padded: Vec<u8> = std::iter::repeat_n(0, before).chain(bytes.iter().copied()).collect();
-        let bits: Vec<bool> = padded.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1 == 1)).collect();
+        let bits: Vec<bool> =
+            padded.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1 == 1)).collect();
         let whole = bits.chunks_exact(6).enumerate().filter(|(at, _)| at * 6 >= before * 8);
         whole.map(|(_, six)| ALPHABET[six.iter().fold(0, |n, bit| n << 1 | usize::from(*bit))] as char).collect()
     };

@@ -67,7 +67,15 @@ impl Dice {
 /// than the one asked for. Each `n` is a task of its own and teaches a lesson of its own.
 pub fn hotel_run(n: u64) -> Value {
     const SIDES: [&str; 6] = ["harbour", "garden", "courtyard", "street", "tower", "orchard"];
-    const REASONS: [&str; 7] = ["noise from the lift", "a broken shower", "a smell of paint", "a cot", "the sun", "two dogs", "an early train"];
+    const REASONS: [&str; 7] = [
+        "noise from the lift",
+        "a broken shower",
+        "a smell of paint",
+        "a cot",
+        "the sun",
+        "two dogs",
+        "an early train",
+    ];
     let side = SIDES[(n % 6) as usize];
     let reason = REASONS[(n % 7) as usize];
     let booking = format!("BK-{n:05}");

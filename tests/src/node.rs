@@ -243,7 +243,8 @@ impl Node {
     #[track_caller]
     pub fn default_bank(&self) -> String {
         let status = self.status();
-        let bank = status["banks"].as_array().and_then(|banks| banks.iter().find(|bank| bank["default"] == true).cloned());
+        let bank =
+            status["banks"].as_array().and_then(|banks| banks.iter().find(|bank| bank["default"] == true).cloned());
         text(&bank.unwrap_or_else(|| panic!("{} has no default bank: {status}", self.name))["id"])
     }
 
@@ -342,7 +343,13 @@ pub fn same_root(a: &Node, b: &Node, bank: &str) -> String {
     });
     same.unwrap_or_else(|| {
         let (at_a, at_b) = (a.status(), b.status());
-        panic!("{} and {} do not come to hold the same and be connected:\n{at_a:#}\n{at_b:#}\n{}\n{}", a.name, b.name, a.logged(), b.logged())
+        panic!(
+            "{} and {} do not come to hold the same and be connected:\n{at_a:#}\n{at_b:#}\n{}\n{}",
+            a.name,
+            b.name,
+            a.logged(),
+            b.logged()
+        )
     })
 }
 

@@ -42,7 +42,8 @@ fn is_fresh(program: &Path) -> bool {
     let Some(built) = modified(program) else { return false };
     let Ok(listed) = fs::read_to_string(program.with_extension("d")) else { return false };
     let Some((_, sources)) = listed.split_once(": ") else { return false };
-    let sources: Vec<PathBuf> = sources.replace("\\ ", "\0").split_whitespace().map(|s| s.replace('\0', " ").into()).collect();
+    let sources: Vec<PathBuf> =
+        sources.replace("\\ ", "\0").split_whitespace().map(|s| s.replace('\0', " ").into()).collect();
     let ours = sources.iter().any(|source| source.starts_with(workspace()));
     let manifests = ["Cargo.toml", "Cargo.lock", "node/Cargo.toml", "store/Cargo.toml", "protocol/Cargo.toml"];
     let manifests = manifests.iter().map(|name| workspace().join(name));

@@ -74,7 +74,15 @@ impl Relay {
     pub fn new() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port on loopback");
         let address = listener.local_addr().expect("a bound socket has an address");
-        let link = Wire { state: State::Cut, target: None, streams: Vec::new(), overheard: Vec::new(), passed: 0, budget: None, rate: None };
+        let link = Wire {
+            state: State::Cut,
+            target: None,
+            streams: Vec::new(),
+            overheard: Vec::new(),
+            passed: 0,
+            budget: None,
+            rate: None,
+        };
         let shared = Arc::new(Shared { link: Mutex::new(link), changed: Condvar::new() });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || accept(&listener, &accepting));
@@ -251,7 +259,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 
 fn connect(near: &TcpStream, far: &TcpStream, shared: &Arc<Shared>) {
     let _ = near.set_nodelay(true).and_then(|()| far.set_nodelay(true));
-    let copies = [near.try_clone(), far.try_clone(), near.try_clone(), far.try_clone(), near.try_clone(), far.try_clone()];
+    let copies =
+        [near.try_clone(), far.try_clone(), near.try_clone(), far.try_clone(), near.try_clone(), far.try_clone()];
     let [Ok(a), Ok(b), Ok(a_out), Ok(b_out), Ok(kept_a), Ok(kept_b)] = copies else { return };
     {
         let mut link = shared.link();

@@ -48,7 +48,10 @@ fn skipped(answer: &Value) -> BTreeMap<String, Vec<(Option<String>, String)>> {
         let path = text(&skipped["path"]);
         let name = path.rsplit('/').next().unwrap_or_default().to_owned();
         let reason = text(&skipped["reason"]);
-        assert!(!reason.trim().is_empty() && !reason.contains('\n') && reason.len() < 500, "not a clear line: {reason:?}");
+        assert!(
+            !reason.trim().is_empty() && !reason.contains('\n') && reason.len() < 500,
+            "not a clear line: {reason:?}"
+        );
         by_file.entry(name).or_default().push((skipped["item"].as_str().map(str::to_owned), reason));
     }
     by_file
@@ -90,7 +93,12 @@ fn each_bad_item_gets_one_clear_error_and_all_others_are_imported() {
     add_good(&mut paths, "good-3.json");
     huge(&dir.join("garbage.json"), b"", b"#@!? ", b"");
     paths.push(dir.join("garbage.json"));
-    huge(&dir.join("one-document.json"), br#"{"task_id": 1, "reward": 0.0, "traj": [{"role": "user", "content": ""#, b"very long ", br#""}]}"#);
+    huge(
+        &dir.join("one-document.json"),
+        br#"{"task_id": 1, "reward": 0.0, "traj": [{"role": "user", "content": ""#,
+        b"very long ",
+        br#""}]}"#,
+    );
     paths.push(dir.join("one-document.json"));
     huge(&dir.join("one-line.jsonl"), br#"{"query": ""#, b"very long ", br#"", "action_list": []}"#);
     paths.push(dir.join("one-line.jsonl"));
@@ -101,12 +109,22 @@ fn each_bad_item_gets_one_clear_error_and_all_others_are_imported() {
     paths.push(write(&dir, "surrogate.json", &array(&[item(5000), surrogate, item(5002)])));
     let whole = array(&[item(5010), item(5011), item(5012)]);
     paths.push(write(&dir, "truncated.json", &whole[..whole.len() - 700]));
-    paths.push(write(&dir, "types.json", &array(&[item(5020), "7".into(), r#"{"task_id": [], "reward": 0, "traj": 1}"#.into(), item(5021)])));
+    paths.push(write(
+        &dir,
+        "types.json",
+        &array(&[item(5020), "7".into(), r#"{"task_id": [], "reward": 0, "traj": 1}"#.into(), item(5021)]),
+    ));
     let nested = format!(r#"{{"task_id": 1, "reward": 0.0, "traj": {}1{}}}"#, "[".repeat(5000), "]".repeat(5000));
     paths.push(write(&dir, "nested.json", &array(&[item(5030), nested, item(5031)])));
-    huge(&dir.join("huge-item.json"), format!("[{}, {{\"task_id\": \"", item(5040)).as_bytes(), b"very long ", format!("\"}}, {}]", item(5041)).as_bytes());
+    huge(
+        &dir.join("huge-item.json"),
+        format!("[{}, {{\"task_id\": \"", item(5040)).as_bytes(),
+        b"very long ",
+        format!("\"}}, {}]", item(5041)).as_bytes(),
+    );
     paths.push(dir.join("huge-item.json"));
-    let not_utf8 = [b"[", item(5050).as_bytes(), b",", item(5051).replacen("Hello", "H?llo", 1).as_bytes(), b"]"].concat();
+    let not_utf8 =
+        [b"[", item(5050).as_bytes(), b",", item(5051).replacen("Hello", "H?llo", 1).as_bytes(), b"]"].concat();
     let at = folklore_tests::files::find(&not_utf8, b"H?llo").expect("it is there") + 1;
     let not_utf8: Vec<u8> = not_utf8.iter().enumerate().map(|(n, byte)| if n == at { 0xff } else { *byte }).collect();
     paths.push(write(&dir, "not-utf8.json", &not_utf8));
@@ -122,8 +140,23 @@ fn each_bad_item_gets_one_clear_error_and_all_others_are_imported() {
     let found = skipped(&answer);
 
     let whole_files = [
-        "dangling.json", "missing.json", "fifo.json", "null", "empty.json", "blank.json", "binary.json", "latin1.txt", "wrong.json", "prose.json",
-        "number.json", "unknown.json", "unknown.jsonl", "deep.json", "deeper.json", "garbage.json", "one-document.json",
+        "dangling.json",
+        "missing.json",
+        "fifo.json",
+        "null",
+        "empty.json",
+        "blank.json",
+        "binary.json",
+        "latin1.txt",
+        "wrong.json",
+        "prose.json",
+        "number.json",
+        "unknown.json",
+        "unknown.jsonl",
+        "deep.json",
+        "deeper.json",
+        "garbage.json",
+        "one-document.json",
         "one-line.jsonl",
     ];
     for name in whole_files {
@@ -192,7 +225,14 @@ fn a_request_that_cannot_be_meant_is_a_usage_error_and_changes_nothing() {
         let ran = node.run(args.iter().copied()).code(4);
         ran.one_line();
     }
-    for body in ["", "[]", "{", "{\"kind\": \"pitfall\"}", "{\"kind\": \"rumour\", \"title\": \"t\", \"content\": \"c\"}", "\u{0}"] {
+    for body in [
+        "",
+        "[]",
+        "{",
+        "{\"kind\": \"pitfall\"}",
+        "{\"kind\": \"rumour\", \"title\": \"t\", \"content\": \"c\"}",
+        "\u{0}",
+    ] {
         let ran = node.run_with(["teach"], body).code(2);
         ran.one_line();
     }
@@ -209,7 +249,8 @@ fn a_door_that_is_talked_nonsense_to_answers_and_lives_on() {
     let address = node.door().address;
     let bearer = format!("Host: {address}\r\nAuthorization: Bearer {}\r\n", node.door().token());
     let body = |body: &[u8]| {
-        let head = format!("POST /v1/teach HTTP/1.1\r\n{bearer}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+        let head =
+            format!("POST /v1/teach HTTP/1.1\r\n{bearer}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());
         [head.as_bytes(), body].concat()
     };
     let too_long = body(&vec![b' '; 128 * 1024]);

@@ -16,7 +16,9 @@ const RUNS_A_FILE: u64 = 10;
 
 fn run_files(node: &Node) -> Vec<PathBuf> {
     let name = |file: u64| format!("desk-{file:02}.json");
-    (0..FILES).map(|file| hotel_file(node.scratch(), &name(file), file * RUNS_A_FILE..(file + 1) * RUNS_A_FILE)).collect()
+    (0..FILES)
+        .map(|file| hotel_file(node.scratch(), &name(file), file * RUNS_A_FILE..(file + 1) * RUNS_A_FILE))
+        .collect()
 }
 
 /// The lesson ids that `file` events name.
@@ -77,7 +79,11 @@ fn what_an_import_reported_survives_a_kill_and_the_rest_comes_once() {
             let shown = node.show(id);
             assert_eq!(shown["claims"].as_array().map(Vec::len), Some(1), "seed {seed}: doubled: {shown}");
         }
-        println!("seed {seed}: killed after {seen} of {FILES} files (done: {was_done}), {} lessons kept, {} reported", kept.len(), reported.len());
+        println!(
+            "seed {seed}: killed after {seen} of {FILES} files (done: {was_done}), {} lessons kept, {} reported",
+            kept.len(),
+            reported.len()
+        );
 
         let records = node.bank(&node.default_bank())["records"].clone();
         let paths = files.iter().map(|path| path.clone().into_os_string());
@@ -111,7 +117,8 @@ fn exchange<'t>(calls: &'t [trace::Call], door: &str, request: &str) -> (&'t tra
     let at_door = |call: &&trace::Call| call.on.contains(&format!("[{door}->"));
     let asked = calls.iter().filter(at_door).find(|call| call.reads() && call.shown.contains(request));
     let asked = asked.unwrap_or_else(|| panic!("the trace does not show the question {request}"));
-    let answers = calls.iter().filter(at_door).filter(|call| call.writes() && call.on == asked.on && call.began > asked.began);
+    let answers =
+        calls.iter().filter(at_door).filter(|call| call.writes() && call.on == asked.on && call.began > asked.began);
     (asked, answers.collect())
 }
 
@@ -143,7 +150,8 @@ fn a_durable_sync_stands_before_every_acknowledgement() {
     assert_eq!(code, 200, "{rated}");
     let (code, withdrawn) = node.door().post("withdraw", &json!({"id": other, "reason": "praseodymium was meant"}));
     assert_eq!(code, 200, "{withdrawn}");
-    let files: Vec<PathBuf> = (0..3).map(|n| hotel_file(node.scratch(), &format!("{n}.json"), n * 5 + 70..n * 5 + 75)).collect();
+    let files: Vec<PathBuf> =
+        (0..3).map(|n| hotel_file(node.scratch(), &format!("{n}.json"), n * 5 + 70..n * 5 + 75)).collect();
     import_all(&node, &files);
     let door = node.door().address.to_string();
     node.stop();
@@ -166,7 +174,8 @@ fn a_durable_sync_stands_before_every_acknowledgement() {
     for n in 0..3 {
         let event = format!("/{n}.json");
         let said = |call: &&&trace::Call| call.shown.contains(r#"\"event\":\"file\""#) && call.shown.contains(&event);
-        let reported = answers.iter().find(said).unwrap_or_else(|| panic!("the trace does not show the event of {event}"));
+        let reported =
+            answers.iter().find(said).unwrap_or_else(|| panic!("the trace does not show the event of {event}"));
         synced_between(&event, &calls, asked.began, reported.began, Some(&format!("BK-{:05}", n * 5 + 70)));
     }
 }

@@ -9,7 +9,8 @@ use folklore_tests::{
 use serde_json::{Value, json};
 
 fn peers(answer: &Value) -> [Vec<String>; 3] {
-    ["asked", "answered", "silent"].map(|name| answer["peers"][name].as_array().expect("a list").iter().map(text).collect())
+    ["asked", "answered", "silent"]
+        .map(|name| answer["peers"][name].as_array().expect("a list").iter().map(text).collect())
 }
 
 #[test]
@@ -85,7 +86,11 @@ fn what_is_not_here_yet_comes_from_the_peer_that_has_it() {
             break;
         }
     }
-    println!("{found} of {tried} questions were answered by A about what B did not hold; B held {} of {}", b.lesson_ids().len(), all.len());
+    println!(
+        "{found} of {tried} questions were answered by A about what B did not hold; B held {} of {}",
+        b.lesson_ids().len(),
+        all.len()
+    );
     assert!(found > 0, "no hit came from A in {tried} questions");
     link.limit(None);
     link.heal_to_equal(&a, &b, &bank);

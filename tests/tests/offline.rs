@@ -34,7 +34,11 @@ fn everything_works_with_loopback_as_the_only_network_and_no_environment() {
         if let Some(path) = std::env::var_os("PATH") {
             inside.env("PATH", path); // For `ip`, `kill` and `cp`; the nodes get none of it.
         }
-        inside.args(flags).args(["sh", "-c", "ip link set lo up && exec \"$0\" --exact \"$1\" --nocapture"]).arg(&test).arg(name);
+        inside
+            .args(flags)
+            .args(["sh", "-c", "ip link set lo up && exec \"$0\" --exact \"$1\" --nocapture"])
+            .arg(&test)
+            .arg(name);
         finish(inside, None).ok();
         return;
     }
@@ -46,7 +50,10 @@ fn whole_life() {
     // One interface, and it is loopback.
     let interfaces = std::fs::read_dir("/sys/class/net").map(|entries| entries.count());
     println!("interfaces: {interfaces:?}");
-    let reached = std::net::TcpStream::connect_timeout(&"192.0.2.1:80".parse().expect("an address"), std::time::Duration::from_secs(1));
+    let reached = std::net::TcpStream::connect_timeout(
+        &"192.0.2.1:80".parse().expect("an address"),
+        std::time::Duration::from_secs(1),
+    );
     assert!(reached.is_err(), "there is a way out");
 
     let (a, b) = (Node::started("a"), Node::started("b"));

@@ -1,9 +1,6 @@
 //! One process owns a home; everybody else gets one line that says what to do. And a daemon ends as it should.
 
-use std::{
-    process::Stdio,
-    thread,
-};
+use std::{process::Stdio, thread};
 
 use folklore_tests::{
     Node, PATIENCE,
@@ -53,7 +50,9 @@ fn many_clients_at_once_are_all_served() {
 #[test]
 fn without_a_daemon_a_verb_says_how_to_start_one() {
     let node = Node::new("a");
-    for verb in [&["status"][..], &["list"], &["recall", "anything"], &["peers"], &["import", "x.json"], &["show", "bafkr4ix"]] {
+    for verb in
+        [&["status"][..], &["list"], &["recall", "anything"], &["peers"], &["import", "x.json"], &["show", "bafkr4ix"]]
+    {
         let ran = node.run(verb.iter().copied()).code(3);
         let line = ran.one_line();
         assert!(line.contains("folklore up"), "{verb:?}: {line}");
@@ -104,7 +103,8 @@ fn a_signal_ends_the_daemon_well_and_takes_its_notice_back() {
 #[test]
 fn a_signal_during_an_import_ends_it_between_files_and_loses_nothing_reported() {
     let mut node = Node::started("a");
-    let files: Vec<_> = (0..40).map(|n| hotel_file(node.scratch(), &format!("{n:02}.json"), n * 10..n * 10 + 10)).collect();
+    let files: Vec<_> =
+        (0..40).map(|n| hotel_file(node.scratch(), &format!("{n:02}.json"), n * 10..n * 10 + 10)).collect();
     let mut events = node.door().import(&json!({"paths": files}));
     let first = events.find(|event| event["event"] == "file").expect("a file is reported");
     node.signal("TERM");

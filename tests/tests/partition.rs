@@ -72,12 +72,17 @@ fn a_link_cut_during_an_import_heals_to_equal_banks_and_equal_answers() {
 
     let (mut answered, queries) = (0, paraphrases());
     for query in &queries {
-        let top = |node: &Node| node.recall(&json!({"task": query}))["hits"].get(0).map(|hit| text(&hit["lesson"]["id"]));
+        let top =
+            |node: &Node| node.recall(&json!({"task": query}))["hits"].get(0).map(|hit| text(&hit["lesson"]["id"]));
         let (at_a, at_b) = (top(&a), top(&b));
         assert_eq!(at_a, at_b, "{query}");
         answered += usize::from(at_b.is_some());
     }
-    println!("{} records, {reported} lessons; {answered} of {} paraphrases answered at B", a.bank(&bank)["records"], queries.len());
+    println!(
+        "{} records, {reported} lessons; {answered} of {} paraphrases answered at B",
+        a.bank(&bank)["records"],
+        queries.len()
+    );
     assert!(answered * 2 > queries.len(), "only {answered} of {} paraphrases got an answer", queries.len());
 }
 

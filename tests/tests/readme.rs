@@ -98,7 +98,8 @@ fn the_readme_prints_what_it_says() {
     let mark = format!("{MARK}\n");
     let mut outputs = ran.stdout.split(&mark).skip(1);
     for step in &steps {
-        let output = outputs.next().unwrap_or_else(|| panic!("the session ended before `{}`: {}", step.command, ran.stderr));
+        let output =
+            outputs.next().unwrap_or_else(|| panic!("the session ended before `{}`: {}", step.command, ran.stderr));
         let lines: Vec<&str> = output.lines().collect();
         let shown = step.printed.join("\n");
         assert!(

@@ -15,13 +15,15 @@ const OFF_TOPIC_MAX_PERCENT: f64 = 5.0;
 const ON_TOPIC_MIN_PERCENT: f64 = 95.0;
 
 fn off_topic() -> Vec<String> {
-    let text = fs::read_to_string(workspace().join("store/tests/data/off_topic_queries.txt")).expect("the off-topic queries");
+    let text =
+        fs::read_to_string(workspace().join("store/tests/data/off_topic_queries.txt")).expect("the off-topic queries");
     text.lines().filter(|line| !line.starts_with("# ") && !line.trim().is_empty()).map(str::to_owned).collect()
 }
 
 /// Queries about runs of these sources, in other words than theirs.
 fn on_topic(sources: &[&str]) -> Vec<String> {
-    let text = fs::read_to_string(workspace().join("store/tests/data/on_topic_queries.jsonl")).expect("the on-topic queries");
+    let text =
+        fs::read_to_string(workspace().join("store/tests/data/on_topic_queries.jsonl")).expect("the on-topic queries");
     let queries = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a query"));
     let of_sources = queries.filter(|query| sources.iter().any(|source| query["source"] == *source));
     of_sources.map(|query| query["query"].as_str().expect("a query").to_owned()).collect()
@@ -41,7 +43,12 @@ fn answered(node: &Node, queries: &[String], wanted: bool) -> f64 {
         }
         if has_hits != wanted {
             let hit = &answer["hits"][0];
-            println!("  {}: {query} ({} {})", if has_hits { "answered" } else { "no answer" }, hit["lesson"]["title"], hit["score"]);
+            println!(
+                "  {}: {query} ({} {})",
+                if has_hits { "answered" } else { "no answer" },
+                hit["lesson"]["title"],
+                hit["score"]
+            );
         }
     }
     100.0 * f64::from(with_answer) / queries.len() as f64
@@ -59,7 +66,12 @@ fn off_topic_queries_get_nothing_and_paraphrases_get_an_answer_from_the_shared_r
     assert!(on.len() >= 50, "{}", on.len());
     let false_answers = answered(&node, &off, false);
     let answers = answered(&node, &on, true);
-    println!("{} lessons: {false_answers:.1} % of {} off-topic queries answered, {answers:.1} % of {} paraphrases", last["lessons"], off.len(), on.len());
+    println!(
+        "{} lessons: {false_answers:.1} % of {} off-topic queries answered, {answers:.1} % of {} paraphrases",
+        last["lessons"],
+        off.len(),
+        on.len()
+    );
     assert!(false_answers <= OFF_TOPIC_MAX_PERCENT);
     assert!(answers >= ON_TOPIC_MIN_PERCENT);
 }
@@ -68,7 +80,8 @@ fn off_topic_queries_get_nothing_and_paraphrases_get_an_answer_from_the_shared_r
 fn off_topic_queries_get_nothing_and_the_demo_questions_get_an_answer_from_the_shipped_runs() {
     let demo = workspace().join("node/data/demo");
     let node = Node::started("a");
-    let request = json!({"paths": [demo.join("coding"), demo.join("shop.json")], "outcomes": demo.join("coding/outcomes.json")});
+    let request =
+        json!({"paths": [demo.join("coding"), demo.join("shop.json")], "outcomes": demo.join("coding/outcomes.json")});
     let last = node.door().import(&request).last().expect("events");
     assert_eq!((&last["event"], &last["skipped"]), (&json!("done"), &json!([])), "{last}");
     let text = fs::read_to_string(demo.join("queries.json")).expect("the demo's questions");
@@ -77,7 +90,12 @@ fn off_topic_queries_get_nothing_and_the_demo_questions_get_an_answer_from_the_s
     let off = off_topic();
     let false_answers = answered(&node, &off, false);
     let answers = answered(&node, &questions, true);
-    println!("{} lessons: {false_answers:.1} % of {} off-topic queries answered, {answers:.1} % of {} questions", last["lessons"], off.len(), questions.len());
+    println!(
+        "{} lessons: {false_answers:.1} % of {} off-topic queries answered, {answers:.1} % of {} questions",
+        last["lessons"],
+        off.len(),
+        questions.len()
+    );
     assert!(false_answers <= OFF_TOPIC_MAX_PERCENT);
     assert!(answers >= ON_TOPIC_MIN_PERCENT);
 }

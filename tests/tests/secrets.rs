@@ -34,7 +34,12 @@ fn secrets(dice: &mut Dice) -> Vec<Secret> {
     plain("AWS key id", "", format!("AKIA{}", dice.text(BASE32, 16)), "");
     plain("AWS secret key", "aws_secret_access_key = ", dice.text(BASE64, 40), "");
     plain("GitHub token", "", format!("ghp_{}", dice.text(ALNUM, 36)), "");
-    plain("Slack token", "", format!("xoxb-{}-{}-{}", dice.text("123456789", 12), dice.text("123456789", 12), dice.text(ALNUM, 24)), "");
+    plain(
+        "Slack token",
+        "",
+        format!("xoxb-{}-{}-{}", dice.text("123456789", 12), dice.text("123456789", 12), dice.text(ALNUM, 24)),
+        "",
+    );
     plain("Google API key", "https://maps.example/api?key=", format!("AIza{}", dice.text(URL64, 35)), "&q=1");
     plain("OpenAI key", "OPENAI_API_KEY=", format!("sk-proj-{}", dice.text(ALNUM, 48)), "");
     plain("Stripe key", "", format!("sk_live_{}", dice.text(ALNUM, 24)), "");
@@ -48,7 +53,9 @@ fn secrets(dice: &mut Dice) -> Vec<Secret> {
     let parts = jwt.split('.').skip(1).map(str::to_owned).collect();
     made.push(Secret { what: "bearer token", text: format!("Authorization: Bearer {jwt}"), needles: parts });
     let lines: Vec<String> = (0..6).map(|_| dice.text(BASE64, 64)).collect();
-    let pem = |dashes: &str| format!("{dashes}BEGIN RSA PRIVATE KEY{dashes}\n{}\n{dashes}END RSA PRIVATE KEY{dashes}", lines.join("\n"));
+    let pem = |dashes: &str| {
+        format!("{dashes}BEGIN RSA PRIVATE KEY{dashes}\n{}\n{dashes}END RSA PRIVATE KEY{dashes}", lines.join("\n"))
+    };
     made.push(Secret { what: "private key", text: pem("-----"), needles: lines.clone() });
     let hex = dice.text(HEX, 64);
     made.push(Secret { what: "secret in YAML", text: format!("client_secret: {hex}"), needles: vec![hex] });
@@ -58,7 +65,11 @@ fn secrets(dice: &mut Dice) -> Vec<Secret> {
 /// A lesson with the secret in every text field, but in no field whose bound it would break.
 fn lesson_with(secret: &Secret, n: usize) -> Value {
     let mut lesson = lesson(&format!("word{n}"));
-    let fields: &[&str] = if secret.text.len() < 120 { &["title", "applies_when", "not_when", "content", "task"] } else { &["applies_when", "not_when", "content", "task"] };
+    let fields: &[&str] = if secret.text.len() < 120 {
+        &["title", "applies_when", "not_when", "content", "task"]
+    } else {
+        &["applies_when", "not_when", "content", "task"]
+    };
     for field in fields {
         lesson[*field] = json!(format!("{} It used {} for it.", text(&lesson[*field]), secret.text));
     }
@@ -82,7 +93,8 @@ fn run_with(secret: &Secret, n: u64) -> Value {
     for message in run["traj"].as_array_mut().expect("messages") {
         more(&mut message["content"]);
         for call in message["tool_calls"].as_array_mut().into_iter().flatten() {
-            let arguments: Value = serde_json::from_str(call["function"]["arguments"].as_str().expect("JSON")).expect("JSON");
+            let arguments: Value =
+                serde_json::from_str(call["function"]["arguments"].as_str().expect("JSON")).expect("JSON");
             let mut arguments = arguments;
             arguments["note"] = json!(secret.text);
             call["function"]["arguments"] = json!(arguments.to_string());
@@ -99,9 +111,15 @@ fn trajectory_with(secret: &Secret, n: usize) -> Value {
         json!({"role": "user", "content": format!("<pr_description>\nThe boiler tool number {n} crashes when it logs in with {}\n</pr_description>", secret.text)}),
     ];
     for step in 0..4 {
-        let command = format!("THOUGHT: Try it with {}.\n\n```bash\nboiler login --step {step} '{}' && pytest tests/test_login_{n}.py\n```", secret.text, secret.text);
+        let command = format!(
+            "THOUGHT: Try it with {}.\n\n```bash\nboiler login --step {step} '{}' && pytest tests/test_login_{n}.py\n```",
+            secret.text, secret.text
+        );
         messages.push(json!({"role": "assistant", "content": command}));
-        let output = format!("<returncode>1</returncode>\n<output>\nE   LoginError: {} was refused at step {step}\n1 failed\n</output>", secret.text);
+        let output = format!(
+            "<returncode>1</returncode>\n<output>\nE   LoginError: {} was refused at step {step}\n1 failed\n</output>",
+            secret.text
+        );
         messages.push(json!({"role": "user", "content": output}));
     }
     json!({
@@ -130,7 +148,8 @@ fn nowhere_in_bytes(content: &[u8], secrets: &[Secret], place: &str) {
             let forms = [vec![needle.clone()], base64_cores(needle.as_bytes()), vec![hex(needle.as_bytes())]].concat();
             for form in forms {
                 if let Some(at) = find(content, form.as_bytes()) {
-                    let near = String::from_utf8_lossy(&content[at.saturating_sub(120)..(at + 40).min(content.len())]).into_owned();
+                    let near = String::from_utf8_lossy(&content[at.saturating_sub(120)..(at + 40).min(content.len())])
+                        .into_owned();
                     panic!("the {} is in {place} at byte {at}: …{near:?}…", secret.what);
                 }
             }
@@ -158,14 +177,21 @@ fn planted_credentials_are_neither_on_disk_nor_on_the_wire_nor_in_logs() {
     for (n, secret) in secrets.iter().enumerate() {
         let ran = a.run_with(["teach"], &lesson_with(secret, n).to_string()).ok();
         let answer = ran.json();
-        assert!(answer["redacted"].as_array().is_some_and(|rules| !rules.is_empty()), "the {} was not noticed: {answer}", secret.what);
+        assert!(
+            answer["redacted"].as_array().is_some_and(|rules| !rules.is_empty()),
+            "the {} was not noticed: {answer}",
+            secret.what
+        );
         ids.push(text(&answer["id"]));
     }
     // Taught badly: what is refused is not to be found either.
     for secret in &secrets {
-        let (code, answer) = a.door().post("teach", &json!({"kind": "pitfall", "title": "t", "content": "c", secret.text.as_str(): 1}));
+        let (code, answer) =
+            a.door().post("teach", &json!({"kind": "pitfall", "title": "t", "content": "c", secret.text.as_str(): 1}));
         assert_eq!(code, 400, "{answer}");
-        a.door().raw(format!("POST /v1/teach HTTP/1.1\r\nHost: {}\r\n\r\n{}", a.door().address, secret.text).as_bytes()).ok();
+        a.door()
+            .raw(format!("POST /v1/teach HTTP/1.1\r\nHost: {}\r\n\r\n{}", a.door().address, secret.text).as_bytes())
+            .ok();
     }
 
     // Imported, in three formats, whole and broken.
@@ -175,7 +201,8 @@ fn planted_credentials_are_neither_on_disk_nor_on_the_wire_nor_in_logs() {
     let tau = Value::from(runs).to_string();
     paths.push(write(&dir, "desk.json", tau.as_bytes()));
     paths.push(write(&dir, "cut.json", &tau.as_bytes()[..tau.len() / 2]));
-    let outcomes: Vec<Value> = (0..secrets.len()).map(|n| json!({"instance_id": format!("boiler__login-{n}"), "resolved": false})).collect();
+    let outcomes: Vec<Value> =
+        (0..secrets.len()).map(|n| json!({"instance_id": format!("boiler__login-{n}"), "resolved": false})).collect();
     let outcomes = write(a.scratch(), "outcomes.json", Value::from(outcomes).to_string().as_bytes());
     for (n, secret) in secrets.iter().enumerate() {
         paths.push(write(&dir, &format!("login-{n}.traj.json"), trajectory_with(secret, n).to_string().as_bytes()));
@@ -185,12 +212,18 @@ fn planted_credentials_are_neither_on_disk_nor_on_the_wire_nor_in_logs() {
         "action_list": [format!("login({:?})", secret.text)], "status": "fail", "memory_items": [secret.text], "template_id": n,
     }).to_string()).collect();
     paths.push(write(&dir, "bank.jsonl", bank_lines.join("\n").as_bytes()));
-    let unknown: Vec<String> = secrets.iter().map(|secret| json!({secret.text.as_str(): secret.text}).to_string()).collect();
+    let unknown: Vec<String> =
+        secrets.iter().map(|secret| json!({secret.text.as_str(): secret.text}).to_string()).collect();
     paths.push(write(&dir, "unknown.jsonl", unknown.join("\n").as_bytes()));
-    let odd: Vec<String> = secrets.iter().map(|secret| json!({"task_id": secret.text, "reward": secret.text, "traj": secret.text}).to_string()).collect();
+    let odd: Vec<String> = secrets
+        .iter()
+        .map(|secret| json!({"task_id": secret.text, "reward": secret.text, "traj": secret.text}).to_string())
+        .collect();
     paths.push(write(&dir, "odd.json", format!("[{}]", odd.join(",")).as_bytes()));
     paths.push(hotel_file(&dir, &format!("{}.json", secrets[0].text), 300..301));
-    let args = ["import".into(), "--outcomes".into(), outcomes.into_os_string()].into_iter().chain(paths.into_iter().map(Into::into));
+    let args = ["import".into(), "--outcomes".into(), outcomes.into_os_string()]
+        .into_iter()
+        .chain(paths.into_iter().map(Into::into));
     let imported = a.run::<std::ffi::OsString>(args).code(6).json();
     assert!(imported["lessons"].as_u64() > Some(secrets.len() as u64), "{imported}");
 
@@ -246,7 +279,8 @@ fn the_search_for_secrets_finds_one_that_is_there() {
     let secrets = secrets(&mut Dice(7));
     for secret in &secrets {
         for hidden in [secret.needles[0].clone(), base64_cores(secret.needles[0].as_bytes())[1].clone()] {
-            let found = std::panic::catch_unwind(|| nowhere_in_bytes(format!("..{hidden}..").as_bytes(), &secrets, "a test"));
+            let found =
+                std::panic::catch_unwind(|| nowhere_in_bytes(format!("..{hidden}..").as_bytes(), &secrets, "a test"));
             assert!(found.is_err(), "{}", secret.what);
         }
     }

@@ -17,7 +17,11 @@ fn a_file_imported_twice_adds_nothing_and_says_so() {
     assert_eq!((&first["files"], &first["runs"], &first["duplicates"]), (&json!(1), &json!(6), &json!(0)), "{first}");
     let before = node.bank(&node.default_bank());
     let second = node.json(args());
-    assert_eq!((&second["runs"], &second["lessons"], &second["duplicates"]), (&json!(0), &json!(0), &json!(6)), "{second}");
+    assert_eq!(
+        (&second["runs"], &second["lessons"], &second["duplicates"]),
+        (&json!(0), &json!(0), &json!(6)),
+        "{second}"
+    );
     assert_eq!(node.bank(&node.default_bank()), before);
     // The same runs under another name are the same runs.
     let copy = hotel_file(node.scratch(), "copy.json", 0..6);
@@ -25,12 +29,7 @@ fn a_file_imported_twice_adds_nothing_and_says_so() {
     assert_eq!((&third["runs"], &third["duplicates"]), (&json!(0), &json!(6)), "{third}");
     // In words, too.
     let shown = folklore_tests::command::finish(
-        folklore_tests::folklore([
-            "import".as_ref(),
-            file.as_os_str(),
-            "--data".as_ref(),
-            node.data().as_os_str(),
-        ]),
+        folklore_tests::folklore(["import".as_ref(), file.as_os_str(), "--data".as_ref(), node.data().as_os_str()]),
         None,
     );
     assert!(shown.ok().stdout.contains("6 duplicates"));
@@ -74,7 +73,9 @@ fn a_lesson_taught_on_both_sides_of_a_cut_is_one_with_two_claims_until_both_take
 
     // B is no owner: it takes back its own word, and A's stands.
     b.json(["withdraw", &id, "--reason", "it was another valve"]);
-    on_both("A alone teaches it", &|shown| shown["standing"]["taught_by"] == 1 && shown["standing"]["state"] != "withdrawn");
+    on_both("A alone teaches it", &|shown| {
+        shown["standing"]["taught_by"] == 1 && shown["standing"]["state"] != "withdrawn"
+    });
     let query = json!({"task": "open the valve of the north wing while the boiler is cold"});
     assert_eq!(b.recall(&query)["hits"][0]["lesson"]["id"], json!(id));
 

@@ -8,8 +8,8 @@ use crate::api::{Answer, ApiError};
 
 /// stdout and stderr of a verb.
 pub(super) struct Output {
-    out: Box<dyn Write>,
-    err: Box<dyn Write>,
+    out: Box<dyn Write + Send>,
+    err: Box<dyn Write + Send>,
     json: bool,
     /// The reader of stdout has gone (`| head`): nothing more is written there, and that is no error.
     closed: bool,
@@ -17,7 +17,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(out: Box<dyn Write>, err: Box<dyn Write>) -> Self {
+    pub(super) fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
         Self { out, err, json: false, closed: false, failed: None }
     }
 

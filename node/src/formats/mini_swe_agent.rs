@@ -81,10 +81,10 @@ fn parse(bytes: &[u8], _file: &str) -> Result<Run, String> {
         return Err("it has no messages".into());
     }
     // Newer files hold the patch only here; in older ones it is also the last observation.
-    if let (Some(step), Some(patch)) = (steps.last_mut(), info.submission.as_deref()) {
-        if step.observation.trim().is_empty() {
-            step.observation = patch.to_owned();
-        }
+    if let (Some(step), Some(patch)) = (steps.last_mut(), info.submission.as_deref())
+        && step.observation.trim().is_empty()
+    {
+        step.observation = patch.to_owned();
     }
     let task_key = match trajectory.instance_id {
         Some(id) if !id.trim().is_empty() => id,

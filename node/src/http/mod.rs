@@ -170,15 +170,15 @@ fn router<M: MemoryApi>(door: Door<M>) -> Router {
             verb(MAX_BODY_BYTES, |m: M, q: BlockRequest| async move { m.block(q.peer, q.blocked).await }),
         )
         .route(
-            "/v1/bank/create",
+            "/v1/bank_create",
             verb(MAX_BODY_BYTES, |m: M, q: BankCreateRequest| async move { m.bank_create(q.name).await }),
         )
         .route(
-            "/v1/bank/invite",
+            "/v1/bank_invite",
             verb(MAX_BODY_BYTES, |m: M, q: BankInviteRequest| async move { m.bank_invite(q.bank).await }),
         )
         .route(
-            "/v1/bank/join",
+            "/v1/bank_join",
             verb(MAX_BODY_BYTES, |m: M, q: BankJoinRequest| async move { m.bank_join(q.ticket).await }),
         )
         .route("/v1/import", post(import::import::<M>))

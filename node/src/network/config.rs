@@ -84,7 +84,8 @@ pub struct NetworkLimits {
 impl Default for NetworkLimits {
     fn default() -> Self {
         Self {
-            // A burst of a thousand small frames is normal after a reconnect; eight full frames fit besides.
+            // A burst of a thousand small frames is normal after a reconnect. Of the longest, 128 fit: far more than the
+            // answers that one peer may have under way.
             outbound_frames: 2048,
             outbound_bytes: 8 * 1024 * 1024,
             event_queue: 64,

@@ -7,18 +7,19 @@
 //! ```
 //!
 //! The length is judged before anything is allocated, and the buffer grows with what really arrives, so a peer
-//! that announces a megabyte and sends nothing costs nothing.
+//! that announces the longest frame and sends nothing costs next to nothing.
 
 use std::io;
 
+use folklore_protocol::message::MAX_MESSAGE_BYTES;
 use futures::{AsyncRead, AsyncReadExt};
 
 /// Bytes of the length in front of a frame.
 pub const FRAME_HEADER_BYTES: usize = 4;
 
-/// The longest payload that is sent or accepted, in bytes. One mebibyte carries more than a thousand lessons, and
-/// keeps the worst case of the inbound queue (events times this) at a size that a small host can bear.
-pub const MAX_FRAME_BYTES: usize = 1024 * 1024;
+/// The longest payload that is sent or accepted, in bytes: a frame carries one message, so a longer one could only be
+/// read to be refused. It also bounds the inbound queue (events times this).
+pub const MAX_FRAME_BYTES: usize = MAX_MESSAGE_BYTES;
 
 /// What is reserved for a payload before its bytes arrive. Most frames are shorter than this.
 const FIRST_RESERVE_BYTES: usize = 4 * 1024;
@@ -113,12 +114,12 @@ mod tests {
         assert_eq!(header(0), None);
         assert_eq!(header(MAX_FRAME_BYTES + 1), None);
         assert_eq!(header(1), Some([1, 0, 0, 0]));
-        assert_eq!(header(MAX_FRAME_BYTES), Some([0, 0, 16, 0]));
+        assert_eq!(header(MAX_FRAME_BYTES), Some([0, 0, 1, 0]));
     }
 
     #[test]
     fn an_announced_length_over_the_limit_is_refused_unread() {
-        let (frames, error) = read_all(&[1, 0, 16, 0, 9, 9]);
+        let (frames, error) = read_all(&[1, 0, 1, 0, 9, 9]);
         assert!(frames.is_empty());
         assert!(matches!(error, Some(FrameError::TooLarge(n)) if n as usize == MAX_FRAME_BYTES + 1));
         let (_, error) = read_all(&[255, 255, 255, 255]);
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_promise_that_is_not_kept_is_a_broken_stream() {
-        let mut stream = Cursor::new(&[0u8, 0, 16, 0, 7][..]);
+        let mut stream = Cursor::new(&[0u8, 0, 1, 0, 7][..]);
         let error = futures::executor::block_on(read(&mut stream)).expect_err("the stream is cut");
         assert!(matches!(error, FrameError::Io(e) if e.kind() == io::ErrorKind::UnexpectedEof));
     }

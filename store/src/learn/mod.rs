@@ -119,41 +119,63 @@ pub fn contrast(runs: &[&Run], given: Given<'_>) -> Induced {
 }
 
 /// Everything that a set of runs teaches: from each run by itself, then from the runs of each task together.
+///
+/// Lessons that come out word for word the same are one, whose evidence counts the runs of all.
 #[must_use]
 pub fn induce(runs: &[Run], given: Given<'_>) -> Induced {
-    let mut out = separately(runs, given);
-    for group in by_task(runs).into_values() {
+    let mut out = Induced::default();
+    let mut told = each(runs, given, &mut out.no_lesson);
+    for (task, group) in by_task(runs) {
         let together = contrast(&group, given);
-        out.lessons.extend(together.lessons);
         out.no_lesson.extend(together.no_lesson);
+        let fit: Vec<&Run> = group.into_iter().filter(|run| unfit(run).is_none()).collect();
+        together.lessons.into_iter().for_each(|draft| tell(&mut told, task, draft, fit.clone()));
     }
+    out.lessons = told.into_iter().map(|told| with_runs(told.draft, &told.runs)).collect();
     out
 }
 
 /// What runs teach each by itself.
 ///
-/// Runs of one task that teach the same (kind and title) make one lesson whose evidence counts them all. Order: by task
-/// key, then as the runs came.
+/// Attempts at one task that teach the same (kind and title), and runs of any task whose lessons come out word for word the
+/// same, make one lesson whose evidence counts them all. Order: by task key, then as the runs came.
 #[must_use]
 pub fn separately(runs: &[Run], given: Given<'_>) -> Induced {
     let mut out = Induced::default();
-    for group in by_task(runs).into_values() {
-        let mut same: Vec<(Draft, Vec<&Run>)> = Vec::new();
-        for run in &group {
-            let one = from_run(run, given);
-            out.no_lesson.extend(one.no_lesson);
-            for draft in one.lessons {
-                let key =
-                    |other: &Draft| other.fields.kind == draft.fields.kind && other.fields.title == draft.fields.title;
-                match same.iter_mut().find(|(other, _)| key(other)) {
-                    Some((_, runs)) => runs.push(run),
-                    None => same.push((draft, vec![run])),
-                }
-            }
-        }
-        out.lessons.extend(same.into_iter().map(|(draft, runs)| with_runs(draft, &runs)));
-    }
+    let told = each(runs, given, &mut out.no_lesson);
+    out.lessons = told.into_iter().map(|told| with_runs(told.draft, &told.runs)).collect();
     out
+}
+
+/// A lesson, the task it came from and the runs that teach it.
+struct Told<'a> {
+    task: &'a str,
+    draft: Draft,
+    runs: Vec<&'a Run>,
+}
+
+fn each<'a>(runs: &'a [Run], given: Given<'_>, no_lesson: &mut Vec<NoLesson>) -> Vec<Told<'a>> {
+    let mut told = Vec::new();
+    for (task, group) in by_task(runs) {
+        for run in group {
+            let one = from_run(run, given);
+            no_lesson.extend(one.no_lesson);
+            one.lessons.into_iter().for_each(|draft| tell(&mut told, task, draft, vec![run]));
+        }
+    }
+    told
+}
+
+fn tell<'a>(told: &mut Vec<Told<'a>>, task: &'a str, draft: Draft, runs: Vec<&'a Run>) {
+    let same = told.iter_mut().find(|told| {
+        let (old, new) = (&told.draft.fields, &draft.fields);
+        let attempt = told.task == task && old.title == new.title && new.kind != LessonKind::Contrast;
+        old.kind == new.kind && (attempt || old.content == new.content)
+    });
+    match same {
+        Some(told) => told.runs.extend(runs),
+        None => told.push(Told { task, draft, runs }),
+    }
 }
 
 fn by_task(runs: &[Run]) -> BTreeMap<&str, Vec<&Run>> {
@@ -194,6 +216,7 @@ mod tests {
     use super::*;
     use crate::run::{RunOutcome, Step};
     use folklore_protocol::claim::Outcome;
+    use proptest::prelude::*;
 
     fn step(action: &str, observation: &str) -> Step {
         Step { think: String::new(), action: action.into(), observation: observation.into() }
@@ -257,7 +280,9 @@ mod tests {
         let runs = [refused("a"), cancelled("a"), cancelled("b")];
         let induced = induce(&runs, NONE_GIVEN);
         let kinds: Vec<_> = induced.lessons.iter().map(|draft| draft.fields.kind).collect();
-        assert_eq!(kinds, [LessonKind::Pitfall, LessonKind::Strategy, LessonKind::Contrast, LessonKind::Strategy]);
+        // What `b` teaches came out word for word the same, so it counts as another attempt.
+        assert_eq!(kinds, [LessonKind::Pitfall, LessonKind::Strategy, LessonKind::Contrast]);
+        assert_eq!(induced.lessons[1].evidence.attempts, 2);
         let contrast = &induced.lessons[2];
         assert!(contrast.fields.content.contains("[ok step 2]") && contrast.fields.content.contains("[failed step 2]"));
         assert_eq!((contrast.evidence.outcome, contrast.evidence.attempts), (Outcome::Partial, 2));
@@ -311,6 +336,56 @@ mod tests {
         other.title = "Refunds".into();
         other.content = "Use `refund_order` with `\"amount\":3` [step 1].".into();
         assert_eq!(from_run(&later, &|_| Some(other.clone())).lessons.len(), 1);
+    }
+
+    fn odd_text() -> impl Strategy<Value = String> {
+        prop_oneof![
+            Just(String::new()),
+            "(?s).{0,80}",
+            "[`\\[\\]{}\" a-z_./0-9…é]{0,60}",
+            "(get|cancel|update)_order \\{\"(order_id|note)\":\"#?[A-Z0-9]{1,6}\"\\}",
+            "respond: [A-Za-z .?!`]{0,80}",
+            "(sed -i|cat|python|git checkout|rm|pytest|grep) [a-z/._'-]{0,20} a/b.py",
+            Just("Error: no such thing as 62.50".to_owned()),
+            Just("diff --git a/x.py b/x.py\n@@ -1 +1 @@\n-é `old` thing\n+né `new` thing\n\\ No newline".to_owned()),
+            Just("{\"order_id\": \"A1B2\", \"status\": \"open\", \"x\": [{\"y\": \"A1B2\"}]}".to_owned()),
+        ]
+    }
+
+    fn odd_run() -> impl Strategy<Value = Run> {
+        let step = (odd_text(), odd_text(), odd_text()).prop_map(|(think, action, observation)| Step {
+            think,
+            action,
+            observation,
+        });
+        let expected = proptest::option::of(proptest::collection::vec(odd_text(), 0..3));
+        let steps = proptest::collection::vec(step, 0..8);
+        (odd_text(), steps, expected, proptest::collection::vec(odd_text(), 0..2), any::<bool>()).prop_map(
+            |(task, steps, expected, missing_answers, solved)| {
+                let status = if solved { RunStatus::Success } else { RunStatus::Failure };
+                let outcome = RunOutcome { status, expected, missing_answers, ..RunOutcome::default() };
+                let mut run =
+                    Run { task_key: "odd".into(), task, domain: "shop".into(), steps, outcome, ..Run::default() };
+                explain_verdict(&mut run);
+                run.tidy();
+                run
+            },
+        )
+    }
+
+    proptest! {
+        /// Whatever the runs look like: no panic, lessons within their limits, quotes that stand where they say, and no
+        /// rule that produced one that does not.
+        #[test]
+        fn odd_runs_give_sound_lessons_or_reasons(runs in proptest::collection::vec(odd_run(), 1..4)) {
+            let induced = induce(&runs, NONE_GIVEN);
+            for draft in &induced.lessons {
+                prop_assert!(draft.lesson().is_ok(), "{:?}", draft.lesson());
+            }
+            for none in &induced.no_lesson {
+                prop_assert!(!none.reason.contains("does not stand") && !none.reason.contains("no pointer") && !none.reason.contains("open quote"), "{}", none.reason);
+            }
+        }
     }
 
     #[test]

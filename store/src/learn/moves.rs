@@ -131,7 +131,7 @@ pub fn error_line(observation: &str) -> Option<&str> {
     if text.contains("Traceback (most recent call last)") || failed {
         return named
             .or_else(|| body.clone().rfind(|line| says_error(line)))
-            .or_else(|| body.last().filter(|_| failed));
+            .or_else(|| body.clone().next_back().filter(|_| failed));
     }
     body.clone().rfind(|line| line.contains("command not found") || line.contains("No module named"))
 }

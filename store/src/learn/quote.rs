@@ -128,8 +128,11 @@ pub fn check(content: &str, sources: Sources<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether a span stands at one place.
+type Finder<'a> = Box<dyn Fn(&str) -> bool + 'a>;
+
 /// How to look for a span at a pointer; `None` when the text is no pointer or points nowhere.
-fn lookup<'a>(pointer: &str, sources: Sources<'a>) -> Option<Box<dyn Fn(&str) -> bool + 'a>> {
+fn lookup<'a>(pointer: &str, sources: Sources<'a>) -> Option<Finder<'a>> {
     let judged = sources.second.unwrap_or(sources.first);
     match pointer {
         "task" => return Some(Box::new(move |span| judged.task.contains(span))),

@@ -171,11 +171,19 @@ fn capital(text: &str) -> String {
 
 /// "You want your money" becomes "They want their money".
 fn turn(sentence: &str, is_first: bool) -> String {
+    // After these, "you" is who something is done to.
+    const TAKES_OBJECT: &[&str] = &[
+        "about", "ask", "asks", "at", "by", "charge", "charges", "cost", "costs", "for", "from", "give", "gives",
+        "help", "helps", "let", "lets", "of", "offer", "offers", "on", "refund", "refunds", "remind", "reminds",
+        "save", "saves", "tell", "tells", "to", "told", "with",
+    ];
     let mut out: Vec<String> = Vec::new();
+    let mut previous = "";
     for word in sentence.split(' ') {
         let core = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '\'');
         let said = match core {
             "You" => "They",
+            "you" if TAKES_OBJECT.contains(&previous) => "them",
             "you" => "they",
             "Your" => "Their",
             "your" => "their",
@@ -186,6 +194,7 @@ fn turn(sentence: &str, is_first: bool) -> String {
             "you'd" => "they'd",
             _ => core,
         };
+        previous = core;
         out.push(if said == core { word.to_owned() } else { word.replacen(core, said, 1) });
     }
     let mut text = out.join(" ");
@@ -285,6 +294,7 @@ mod tests {
             ("You are Ana Lo (ana@example.com). You want to leave.", "The user wants to leave."),
             ("Your user id is ana_lo_2305 and you want to leave.", "The user wants to leave."),
             ("You are an angry customer. You want to leave.", "The user is an angry customer. They want to leave."),
+            ("You are ana_lo_1. You accept if the agent tells you so.", "The user accept if the agent tells them so."),
             ("Book a table for two.", "Book a table for two."),
         ] {
             assert_eq!(of(task), want, "{task}");

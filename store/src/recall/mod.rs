@@ -8,8 +8,10 @@
 //! What may be shown at all is the [`gate`]'s decision, made on cosine and on the share of the query that the lesson covers.
 
 pub mod gate;
+mod keys;
 mod ranker;
 
+pub use keys::keys;
 pub use ranker::{External, RankOptions, Ranked, Ranker, RankerError, Scored, Source};
 
 /// The cosine's part of the fused score.
@@ -48,3 +50,6 @@ impl std::fmt::Display for EmptyReason {
         f.write_str(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::gate::Gate;
+use super::gate::{Gate, Likeness};
 use super::{DENSE_SHARE, EmptyReason, LEXICAL_SHARE};
 use crate::embed::{EmbedError, Embedder, EmbedderIdentity};
 use crate::index::Filter;
@@ -117,9 +117,12 @@ pub struct Ranker {
 /// A query made ready: its vector, if there is one, and its weighed terms.
 struct Probe<'q> {
     vector: Option<Vec<f32>>,
+    error: Option<EmbedError>,
     words: Weighed<'q>,
     /// Lessons that compete: held and external.
     lessons: usize,
+    /// What it means that a candidate has no cosine.
+    without_cosine: Likeness,
 }
 
 /// A candidate before the best BM25 is known.
@@ -210,16 +213,13 @@ impl Ranker {
         }
         let words = LexicalQuery::new(query);
         let counts = term_counts(externals);
-        let (vector, mut embedder_error) = match self.embedder.embed_one(query) {
-            Ok(vector) => (vector, None),
-            Err(error) => (None, Some(error)),
-        };
-        let probe = Probe { vector, words: self.lexical.weigh(&words, &counts), lessons: self.len() + externals.len() };
-        let outside = match self.external_candidates(&probe, externals, &counts) {
-            Ok(outside) => outside,
+        let mut probe = self.probe(&words, &counts, self.embedder.embed_one(query));
+        let mut embedder_error = probe.error.take();
+        let outside = match self.external_vectors(&probe, externals) {
+            Ok(vectors) => external_candidates(&probe, externals, &counts, &vectors),
             Err(error) => {
-                embedder_error.get_or_insert(error);
-                Vec::new()
+                embedder_error = Some(error);
+                external_candidates(&probe, externals, &counts, &[])
             }
         };
         let hits = self.select(&probe, options, &outside);
@@ -243,50 +243,45 @@ impl Ranker {
     pub fn score_external(&self, query: &str, externals: &[External<'_>]) -> Result<Vec<Scored>, EmbedError> {
         let words = LexicalQuery::new(query);
         let counts = term_counts(externals);
-        let probe = Probe {
-            vector: self.embedder.embed_one(query)?,
-            words: self.lexical.weigh(&words, &counts),
-            lessons: self.len() + externals.len(),
-        };
-        let outside = self.external_candidates(&probe, externals, &counts)?;
+        let probe = self.probe(&words, &counts, Ok(self.embedder.embed_one(query)?));
+        let vectors = self.external_vectors(&probe, externals)?;
+        let outside = external_candidates(&probe, externals, &counts, &vectors);
         let held = self.lexical.search(&probe.words, 1, &|_| true);
         let best = best_bm25(outside.iter().map(|c| c.bm25).chain(held.iter().map(|h| h.1)));
         Ok(outside.iter().map(|c| self.fuse(&probe, c, best)).collect())
     }
 
-    fn external_candidates(
+    fn probe<'q>(
+        &self,
+        words: &'q LexicalQuery,
+        counts: &[TermCounts],
+        vector: Result<Option<Vec<f32>>, EmbedError>,
+    ) -> Probe<'q> {
+        let without_cosine = if matches!(vector, Ok(None)) { Likeness::Unreadable } else { Likeness::Unknown };
+        let (vector, error) = match vector {
+            Ok(vector) => (vector, None),
+            Err(error) => (None, Some(error)),
+        };
+        let words = self.lexical.weigh(words, counts);
+        Probe { vector, error, words, lessons: self.len() + counts.len(), without_cosine }
+    }
+
+    /// Two vectors an external, its task's and its text's. None are made where the query has none to compare them with.
+    fn external_vectors(
         &self,
         probe: &Probe<'_>,
         externals: &[External<'_>],
-        counts: &[TermCounts],
-    ) -> Result<Vec<Candidate>, EmbedError> {
-        let texts: Vec<&str> = externals.iter().flat_map(|e| [e.task, e.text]).collect();
-        // Without a vector of the query none of theirs is needed.
-        let vectors = match &probe.vector {
-            Some(_) if !texts.is_empty() => self.embedder.embed(&texts)?,
-            _ => vec![None; texts.len()],
-        };
-        if vectors.len() != texts.len() {
-            return Err(EmbedError::BadAnswer("not one vector a text".into()));
+    ) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
+        if probe.vector.is_none() || externals.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(externals
-            .iter()
-            .zip(counts)
-            .zip(vectors.chunks(2))
-            .enumerate()
-            .map(|(at, ((external, counts), keys))| Candidate {
-                source: Source::External(at),
-                dense: probe.vector.as_ref().and_then(|query| {
-                    keys.iter()
-                        .flatten()
-                        .map(|key| key.iter().zip(query).map(|(a, b)| a * b).sum::<f32>())
-                        .max_by(f32::total_cmp)
-                }),
-                bm25: probe.words.score(counts),
-                coverage: probe.words.idf_mass_covered(counts),
-                weight: external.weight,
-            })
-            .collect())
+        let texts: Vec<&str> = externals.iter().flat_map(|external| [external.task, external.text]).collect();
+        let vectors = self.embedder.embed(&texts)?;
+        if vectors.len() == texts.len() {
+            Ok(vectors)
+        } else {
+            Err(EmbedError::BadAnswer("not one vector a text".into()))
+        }
     }
 
     /// Gathers, fuses, gates, orders and cuts.
@@ -333,7 +328,11 @@ impl Ranker {
             dense: candidate.dense,
             lexical,
             coverage: candidate.coverage,
-            relevant: self.gate.passes(candidate.dense, candidate.coverage, probe.lessons),
+            relevant: self.gate.passes(
+                candidate.dense.map_or(probe.without_cosine, Likeness::Cosine),
+                candidate.coverage,
+                probe.lessons,
+            ),
         }
     }
 
@@ -347,6 +346,27 @@ impl Ranker {
         let outside: Vec<Candidate> = outside.iter().map(|candidate| Candidate { weight: 1.0, ..*candidate }).collect();
         !self.select(probe, &open, &outside).is_empty()
     }
+}
+
+/// Externals as candidates; without `vectors` they compete by their words.
+fn external_candidates(
+    probe: &Probe<'_>,
+    externals: &[External<'_>],
+    counts: &[TermCounts],
+    vectors: &[Option<Vec<f32>>],
+) -> Vec<Candidate> {
+    let cosine = |key: &Vec<f32>, query: &Vec<f32>| key.iter().zip(query).map(|(a, b)| a * b).sum::<f32>();
+    let candidate = |(at, (external, counts)): (usize, (&External<'_>, &TermCounts))| Candidate {
+        source: Source::External(at),
+        dense: probe.vector.as_ref().and_then(|query| {
+            let keys = vectors.get(2 * at..2 * at + 2).unwrap_or_default();
+            keys.iter().flatten().map(|key| cosine(key, query)).max_by(f32::total_cmp)
+        }),
+        bm25: probe.words.score(counts),
+        coverage: probe.words.idf_mass_covered(counts),
+        weight: external.weight,
+    };
+    externals.iter().zip(counts).enumerate().map(candidate).collect()
 }
 
 fn term_counts(externals: &[External<'_>]) -> Vec<TermCounts> {

@@ -33,12 +33,24 @@ impl<'t> Hay<'t> {
 
     /// At most `max` bytes from `from` on.
     pub(crate) fn ahead(&self, from: usize, max: usize) -> &'t [u8] {
+        let ahead = self.slice_ahead(from, max);
+        charge(ahead.len().min(CHARGED_BYTES));
+        ahead
+    }
+
+    fn slice_ahead(&self, from: usize, max: usize) -> &'t [u8] {
         let from = from.clamp(self.lo, self.hi);
         &self.bytes[from..from.saturating_add(max).min(self.hi)]
     }
 
     /// At most `max` bytes that end right before `to`.
     pub(crate) fn behind(&self, to: usize, max: usize) -> &'t [u8] {
+        let behind = self.slice_behind(to, max);
+        charge(behind.len().min(CHARGED_BYTES));
+        behind
+    }
+
+    fn slice_behind(&self, to: usize, max: usize) -> &'t [u8] {
         let to = to.clamp(self.lo, self.hi);
         &self.bytes[to.saturating_sub(max).max(self.lo)..to]
     }
@@ -50,12 +62,16 @@ impl<'t> Hay<'t> {
 
     /// The first offset at or after `from` whose byte does not satisfy `keep`, at most `max` bytes on.
     pub(crate) fn skip(&self, from: usize, max: usize, keep: impl Fn(u8) -> bool) -> usize {
-        from + self.ahead(from, max).iter().take_while(|&&b| keep(b)).count()
+        let kept = self.slice_ahead(from, max).iter().take_while(|&&b| keep(b)).count();
+        charge(kept + 1);
+        from + kept
     }
 
     /// The smallest offset such that all bytes from there to `to` satisfy `keep`, at most `max` bytes back.
     pub(crate) fn skip_back(&self, to: usize, max: usize, keep: impl Fn(u8) -> bool) -> usize {
-        to - self.behind(to, max).iter().rev().take_while(|&&b| keep(b)).count()
+        let kept = self.slice_behind(to, max).iter().rev().take_while(|&&b| keep(b)).count();
+        charge(kept + 1);
+        to - kept
     }
 
     /// Whether the stretch begins at `at` because a placeholder ends there.
@@ -105,6 +121,24 @@ impl<'t> Hay<'t> {
             }
             _ => false,
         }
+    }
+}
+
+/// A slice handed out counts as read up to this length; the longer ones are searched with the methods that count.
+const CHARGED_BYTES: usize = 4096;
+
+/// Counts bytes read, in tests only: they check that the work of all rules together stays linear.
+fn charge(_bytes: usize) {
+    #[cfg(test)]
+    work::BYTES.with(|sum| sum.set(sum.get() + _bytes as u64));
+}
+
+#[cfg(test)]
+pub(crate) mod work {
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(crate) static BYTES: Cell<u64> = const { Cell::new(0) };
     }
 }
 

@@ -50,21 +50,29 @@ fn is_body(byte: u8) -> bool {
 
 fn pem(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let body_at = private_label(hay, hit.end)?;
-    let body = hay.ahead(body_at, BLOCK_BYTES);
-    // Up to the next dashes: headers have single ones, SSH comments and armour checksums none.
-    let mut at = 0;
-    while let Some(dashes) = find(body.get(at..)?, b"----").map(|found| at + found) {
-        let marker = hay.skip(body_at + dashes, 5, |b| b == b'-');
-        let word = hay.skip(marker, 1, |b| b == b' ');
-        if hay.ahead(word, 4).eq_ignore_ascii_case(b"END ")
-            && let Some(end) = private_label(hay, word + 4)
-        {
-            return longest_run(&body[..dashes]).map(|_| hit.start..end);
-        }
-        if hay.ahead(word, 6).eq_ignore_ascii_case(b"BEGIN ") {
+    let mut at = body_at;
+    // Up to the next dashes: headers have single ones, base64 and armour checksums none.
+    loop {
+        let dash = hay.skip(at, BLOCK_BYTES - (at - body_at), |b| b != b'-');
+        let marker = hay.skip(dash, 5, |b| b == b'-');
+        if marker == dash {
             break;
         }
-        at = marker - body_at;
+        let word = hay.skip(marker, 1, |b| b == b' ');
+        let delimiter = marker - dash >= 4;
+        if delimiter
+            && hay.ahead(word, 4).eq_ignore_ascii_case(b"END ")
+            && let Some(end) = private_label(hay, word + 4)
+        {
+            return longest_run(hay.get(body_at..dash)).map(|_| hit.start..end);
+        }
+        if delimiter && hay.ahead(word, 6).eq_ignore_ascii_case(b"BEGIN ") {
+            break;
+        }
+        at = marker;
+        if at - body_at >= BLOCK_BYTES {
+            break;
+        }
     }
     let end = end_of_run(hay, body_at)?;
     Some(hit.start..end)

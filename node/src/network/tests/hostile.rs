@@ -94,7 +94,7 @@ async fn a_rogue_that_keeps_the_rules_is_served() {
 
 #[tokio::test]
 async fn a_frame_over_the_limit_ends_the_connection() {
-    for header in [[1, 0, 16, 0], [255, 255, 255, 255], [0, 0, 0, 0]] {
+    for header in [[1, 0, 1, 0], [255, 255, 255, 255], [0, 0, 0, 0]] {
         let mut node = Node::start(1).await;
         let mut rogue = Rogue::meet(&mut node, 66).await;
         rogue.write(&header).await;

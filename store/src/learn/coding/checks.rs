@@ -198,14 +198,14 @@ pub(crate) fn doubt(run: &Run, files: &[FilePatch<'_>]) -> Option<String> {
 pub(crate) fn result_line(observation: &str) -> Option<&str> {
     const SUMS_UP: &[&str] =
         &["FAIL", "SUCCESS", "PASS", "passed", "failed", "OK", "Ran ", "tests finished", "Error", "test result"];
-    let lines = observation
+    let mut lines = observation
         .lines()
         .map(str::trim)
         .filter(|line| line.chars().any(char::is_alphanumeric) && !line.starts_with('<'));
     lines
         .clone()
         .rfind(|line| SUMS_UP.iter().any(|word| line.contains(word)) && !line.starts_with("Destroying"))
-        .or_else(|| lines.last())
+        .or_else(|| lines.next_back())
 }
 
 /// Bytes of a file's stem that is looked for in a command.

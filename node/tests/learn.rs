@@ -1,0 +1,336 @@
+//! What the built-in induction makes of the shipped runs, and of real ones where they are present.
+
+use folklore_node::formats::{self, Item, Outcomes, ReadOptions};
+use folklore_protocol::lesson::LessonKind;
+use folklore_store::embed::BuiltinEmbedder;
+use folklore_store::learn::{self, Draft, Induced, quote};
+use folklore_store::recall::gate::Gate;
+use folklore_store::recall::{RankOptions, Ranker, Scored};
+use folklore_store::run::{Run, RunStatus};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Of paraphrased questions at most this share may find another task's lesson first, or none, in percent.
+const MISSED_MAX_PERCENT: usize = 25;
+
+fn read(paths: &[PathBuf], table: Option<&Path>) -> Vec<Run> {
+    let table = table.map(|path| Outcomes::read(path).unwrap());
+    let options = ReadOptions { format: None, outcomes: table.as_ref() };
+    let mut runs = Vec::new();
+    for found in formats::expand(paths) {
+        if found.problem.is_some() {
+            continue;
+        }
+        let read = formats::read_path(&found.path, &options, &mut |item| {
+            match item {
+                Item::Run(run) => runs.push(*run),
+                Item::Skipped { item, reason } => panic!("{item}: {reason}"),
+            }
+            ControlFlow::Continue(())
+        });
+        assert!(read.as_ref().err().is_none_or(formats::FileError::is_side_file), "{:?}", read.err());
+    }
+    runs
+}
+
+fn demo_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo")
+}
+
+fn demo() -> Vec<Run> {
+    read(&[demo_dir()], Some(&demo_dir().join("coding/outcomes.json")))
+}
+
+fn shared_data(test: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("FOLKLORE_SHARED_DATA").map(PathBuf::from);
+    let path = path.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"));
+    if path.is_dir() {
+        return Some(path);
+    }
+    println!("{test}: skipped, {} is not there", path.display());
+    None
+}
+
+/// Real runs with their labels.
+fn real(test: &str) -> Option<Vec<Run>> {
+    let data = shared_data(test)?;
+    let mini = data.join("mini-swe-agent");
+    let mut runs = read(std::slice::from_ref(&mini), Some(&mini.join("outcomes.json")));
+    runs.extend(read(&[data.join("tau-bench")], None));
+    Some(runs)
+}
+
+/// Checks by plain search, not with the library's own check, that every quote stands in a step that its line names.
+fn assert_verbatim(draft: &Draft, runs: &[&Run]) {
+    let pointer = |text: &str| -> Option<(String, usize)> {
+        let (side, number) = text.rsplit_once("step ")?;
+        Some((side.trim().to_owned(), number.parse().ok()?))
+    };
+    for line in draft.fields.content.lines() {
+        let mut spans: Vec<&str> = Vec::new();
+        let mut pointers = 0;
+        // Odd parts are quotes, even parts are the words between them.
+        for (at, part) in line.split('`').enumerate() {
+            if at % 2 == 1 {
+                spans.push(part);
+                continue;
+            }
+            for inside in part.split('[').skip(1).filter_map(|rest| rest.split(']').next()) {
+                let stands = |run: &&Run, span: &str| match (inside, pointer(inside)) {
+                    ("judge", _) => {
+                        let outcome = &run.outcome;
+                        let texts =
+                            outcome.expected.iter().flatten().chain(&outcome.missing_answers).chain(&outcome.reason);
+                        texts.into_iter().any(|text| text.contains(span))
+                    }
+                    (_, Some((side, number))) => {
+                        let fits = match side.as_str() {
+                            "ok" => run.outcome.status == RunStatus::Success,
+                            "failed" => run.outcome.status == RunStatus::Failure,
+                            _ => true,
+                        };
+                        fits && run.steps.get(number - 1).is_some_and(|step| {
+                            [&step.think, &step.action, &step.observation].iter().any(|text| text.contains(span))
+                        })
+                    }
+                    _ => false,
+                };
+                pointers += 1;
+                for span in spans.drain(..) {
+                    assert!(runs.iter().any(|run| stands(run, span)), "{span:?} is not at [{inside}]: {line}");
+                }
+            }
+        }
+        assert!(pointers > 0 && spans.is_empty(), "no pointer: {line}");
+    }
+}
+
+fn assert_sound(runs: &[Run], induced: &Induced) {
+    let by_digest: BTreeMap<_, _> = runs.iter().map(|run| (run.digest(), run)).collect();
+    let mut tasks: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+    for run in runs {
+        tasks.entry(&run.task_key).or_default().push(run);
+    }
+    let mut texts: BTreeMap<&str, &str> = BTreeMap::new();
+    for draft in &induced.lessons {
+        let lesson = draft.lesson().unwrap();
+        assert_eq!(lesson.fields().content, draft.fields.content, "normal form changes no quote");
+        assert!(lesson.content.len() <= learn::CONTENT_BUDGET_BYTES + 600, "{} bytes", lesson.content.len());
+        assert!(!lesson.applies_when.is_empty() && !lesson.task.is_empty() && !lesson.domain.is_empty());
+        // The runs that the lesson may quote: the one it names, else all of a task.
+        let one = draft.evidence.run_digest.and_then(|digest| by_digest.get(&digest));
+        match one {
+            Some(run) => assert_verbatim(draft, &[run]),
+            None => {
+                let holds = |group: &&Vec<&Run>| {
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| assert_verbatim(draft, group))).is_ok()
+                };
+                assert!(tasks.values().any(|group| holds(&group)), "{}", draft.fields.content);
+            }
+        }
+        let task = lesson.task.clone();
+        let other = texts.insert(&draft.fields.content, &draft.fields.task);
+        assert!(other.is_none_or(|other| other == task), "one text for two tasks: {}", draft.fields.content);
+    }
+    for run in runs.iter().filter(|run| run.outcome.status == RunStatus::Unknown) {
+        assert!(induced.no_lesson.iter().any(|none| none.run == run.source && none.reason.contains("label")));
+    }
+}
+
+#[test]
+fn the_shipped_runs_are_diverse_and_every_failure_teaches() {
+    let runs = demo();
+    let tasks: BTreeSet<&str> = runs.iter().map(|run| run.task_key.as_str()).collect();
+    let domains: BTreeSet<&str> = runs.iter().map(|run| run.domain.as_str()).collect();
+    assert!(runs.len() >= 36 && tasks.len() >= 20, "{} runs of {} tasks", runs.len(), tasks.len());
+    assert_eq!(domains.into_iter().collect::<Vec<_>>(), ["coding", "retail"]);
+    assert!(runs.iter().all(|run| run.outcome.status != RunStatus::Unknown && (3..=9).contains(&run.steps.len())));
+    let induced = learn::induce(&runs, learn::NONE_GIVEN);
+    assert_sound(&runs, &induced);
+    assert_eq!(induced.no_lesson, [], "every shipped run teaches");
+    let count = |kind| induced.lessons.iter().filter(|draft| draft.fields.kind == kind).count();
+    assert!(count(LessonKind::Pitfall) >= 18 && count(LessonKind::Strategy) >= 18);
+    assert_eq!(count(LessonKind::Contrast), 14, "one for each task with both outcomes");
+}
+
+#[derive(Deserialize)]
+struct Query {
+    file: String,
+    task_key: String,
+    query: String,
+}
+
+#[test]
+fn the_demo_asks_for_lessons_that_exist_in_other_words() {
+    let queries: Vec<Query> =
+        serde_json::from_str(&fs::read_to_string(demo_dir().join("queries.json")).unwrap()).unwrap();
+    assert!(queries.len() >= 12);
+    let runs = demo();
+    let lessons = learn::induce(&runs, learn::NONE_GIVEN).lessons;
+    let words = |text: &str| -> BTreeSet<String> {
+        let words = text.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() >= 5);
+        words.map(str::to_lowercase).collect()
+    };
+    for query in queries {
+        assert!(demo_dir().join(&query.file).exists(), "{}", query.file);
+        let run =
+            runs.iter().find(|run| run.task_key == query.task_key && run.outcome.status == RunStatus::Failure).unwrap();
+        let digest = run.digest();
+        let lesson = lessons.iter().find(|draft| draft.evidence.run_digest == Some(digest)).unwrap();
+        let (asked, title) = (words(&query.query), words(&format!("{} {}", lesson.fields.title, lesson.fields.task)));
+        let shared = asked.intersection(&title).count();
+        assert!(shared * 2 <= asked.len(), "{:?} says it in the lesson's words: {title:?}", query.query);
+    }
+}
+
+/// Asks for every query in a bank of all lessons; gives the queries whose best answer is of another task, or empty.
+fn missed<'a>(lessons: &[Draft], queries: impl Iterator<Item = (&'a str, Vec<String>)>) -> (usize, Vec<String>) {
+    let mut ranker = Ranker::new(Arc::new(BuiltinEmbedder::new()), Gate::BUILTIN);
+    for (slot, draft) in (0..).zip(lessons) {
+        ranker.add(slot, &draft.fields.task, &draft.lesson().unwrap().text()).unwrap();
+    }
+    let (mut asked, mut missed) = (0, Vec::new());
+    for (query, tasks) in queries {
+        asked += 1;
+        let ranked = ranker.rank(query, &RankOptions::default());
+        let best = ranked.hits.first().and_then(Scored::slot).and_then(|slot| lessons.get(slot as usize));
+        if !best.is_some_and(|draft| tasks.contains(&draft.fields.task)) {
+            missed.push(format!("{query:?} found {:?} ({:?})", best.map(|draft| &draft.fields.title), ranked.reason));
+        }
+    }
+    (asked, missed)
+}
+
+#[test]
+fn the_demos_questions_find_the_lessons_they_are_about() {
+    let queries: Vec<Query> =
+        serde_json::from_str(&fs::read_to_string(demo_dir().join("queries.json")).unwrap()).unwrap();
+    let runs = demo();
+    let lessons = learn::induce(&runs, learn::NONE_GIVEN).lessons;
+    let general = |key: &str| runs.iter().filter(|run| run.task_key == key).map(learn::task::general).collect();
+    let (asked, missed) = missed(&lessons, queries.iter().map(|q| (q.query.as_str(), general(&q.task_key))));
+    assert!(missed.is_empty(), "{} of {asked}: {missed:#?}", missed.len());
+}
+
+#[test]
+fn paraphrases_find_the_lessons_of_real_runs() {
+    #[derive(Deserialize)]
+    struct OnTopic {
+        source: String,
+        task_ids: Vec<String>,
+        query: String,
+    }
+    let Some(runs) = real("paraphrases_find_the_lessons_of_real_runs") else { return };
+    let lessons = learn::induce(&runs, learn::NONE_GIVEN).lessons;
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/data/on_topic_queries.jsonl");
+    let queries: Vec<OnTopic> =
+        fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let tasks = |query: &OnTopic| -> Vec<String> {
+        let keys: Vec<String> = query
+            .task_ids
+            .iter()
+            .map(|id| match query.source.as_str() {
+                "mini-swe-agent" => id.clone(),
+                source => format!("{}/{id}", source.replacen("tau-bench-", "tau-bench/", 1)),
+            })
+            .collect();
+        runs.iter().filter(|run| keys.contains(&run.task_key)).map(learn::task::general).collect()
+    };
+    let labelled: Vec<(&str, Vec<String>)> = queries
+        .iter()
+        .map(|query| (query.query.as_str(), tasks(query)))
+        .filter(|(_, tasks)| !tasks.is_empty())
+        .collect();
+    let (asked, missed) = missed(&lessons, labelled.into_iter());
+    println!("{} of {asked} questions found a lesson of their task first; missed: {missed:#?}", asked - missed.len());
+    assert!(asked >= 50 && missed.len() * 100 <= asked * MISSED_MAX_PERCENT, "{} of {asked}", missed.len());
+}
+
+#[test]
+fn real_runs_teach_with_every_quote_verbatim() {
+    let Some(runs) = real("real_runs_teach_with_every_quote_verbatim") else { return };
+    assert_eq!(runs.len(), 107);
+    let induced = learn::induce(&runs, learn::NONE_GIVEN);
+    assert_sound(&runs, &induced);
+    let kinds = |kind| induced.lessons.iter().filter(|draft| draft.fields.kind == kind).count();
+    let (pitfalls, strategies) = (kinds(LessonKind::Pitfall), kinds(LessonKind::Strategy));
+    println!("{pitfalls} pitfalls, {strategies} strategies, {} contrasts", kinds(LessonKind::Contrast));
+    for none in &induced.no_lesson {
+        println!("no lesson: {}: {}", none.run, none.reason);
+    }
+    assert!(pitfalls >= 45 && strategies >= 25);
+    // Nearly every labelled failure teaches something.
+    assert!(induced.no_lesson.len() <= 5, "{:?}", induced.no_lesson);
+}
+
+#[test]
+fn real_tasks_with_both_outcomes_give_contrasts() {
+    let Some(runs) = real("real_tasks_with_both_outcomes_give_contrasts") else { return };
+    let mut tasks: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.domain == "airline") {
+        tasks.entry(&run.task_key).or_default().push(run);
+    }
+    assert_eq!(tasks.len(), 18);
+    let (mut mixed, mut told) = (0, 0);
+    for group in tasks.values() {
+        let has = |status| group.iter().any(|run| run.outcome.status == status);
+        let contrasts = learn::contrast(group, learn::NONE_GIVEN).lessons;
+        assert!(contrasts.len() <= learn::MAX_CONTRASTS);
+        if has(RunStatus::Success) && has(RunStatus::Failure) {
+            mixed += 1;
+            told += usize::from(!contrasts.is_empty());
+        } else {
+            assert_eq!(contrasts, [], "{}", group[0].task_key);
+        }
+    }
+    assert_eq!(mixed, 10);
+    assert!(told >= 9, "{told} of {mixed}");
+}
+
+#[test]
+fn without_labels_real_runs_teach_nothing_and_say_why() {
+    let Some(data) = shared_data("without_labels_real_runs_teach_nothing_and_say_why") else { return };
+    let runs = read(&[data.join("mini-swe-agent")], None);
+    let induced = learn::induce(&runs, learn::NONE_GIVEN);
+    assert_eq!((runs.len(), induced.lessons.len(), induced.no_lesson.len()), (13, 0, 13));
+}
+
+#[test]
+fn induction_is_the_same_every_time_and_in_any_order_of_tasks() {
+    let mut runs = demo();
+    runs.extend(real("induction_is_the_same_every_time_and_in_any_order_of_tasks").unwrap_or_default());
+    let first = learn::induce(&runs, learn::NONE_GIVEN);
+    assert_eq!(first, learn::induce(&runs, learn::NONE_GIVEN));
+    // Tasks in another order, attempts of each task in the same.
+    runs.sort_by(|a, b| b.task_key.cmp(&a.task_key));
+    let ids = |induced: &Induced| {
+        let mut ids: Vec<_> = induced.lessons.iter().map(|draft| draft.lesson().unwrap().id()).collect();
+        ids.sort();
+        ids
+    };
+    assert_eq!(ids(&first), ids(&learn::induce(&runs, learn::NONE_GIVEN)));
+}
+
+#[test]
+fn the_librarys_check_and_this_files_search_agree_on_a_planted_fault() {
+    let runs = demo();
+    let induced = learn::induce(&runs, learn::NONE_GIVEN);
+    let by_digest: BTreeMap<_, _> = runs.iter().map(|run| (run.digest(), run)).collect();
+    let mut planted = 0;
+    for draft in &induced.lessons {
+        let Some(run) = draft.evidence.run_digest.and_then(|digest| by_digest.get(&digest)) else { continue };
+        let mut wrong = draft.clone();
+        wrong.fields.content = draft.fields.content.replacen("`", "`planted ", 1);
+        let sources = quote::Sources { first: run, second: None };
+        assert!(quote::check(&draft.fields.content, sources).is_ok());
+        assert!(quote::check(&wrong.fields.content, sources).is_err());
+        let searched = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| assert_verbatim(&wrong, &[run])));
+        assert!(searched.is_err());
+        planted += 1;
+    }
+    assert!(planted >= 30);
+}
