@@ -10,8 +10,8 @@ use std::{
 };
 
 use folklore_protocol::{
-    Admission, Answer, AuthorId, BankId, Config, DialTarget, Effect, Event, Item, Lesson, Message, Node, Record, Root,
-    Time, node::Incoming,
+    Admission, Answer, AuthorId, BankId, Config, DialTarget, Effect, Event, Item, Lesson, Message, Node, Record,
+    RecordId, Root, Time, node::Incoming,
 };
 use folklore_store::{
     bank::{self, Store},
@@ -220,7 +220,7 @@ impl Engine {
         dial: Vec<String>,
     ) {
         for info in self.store.banks() {
-            let held = self.store.record_ids(&info.id);
+            let held = whole_records(&self.store, &self.catalogue, &info.id);
             self.handle(Event::BankOpened { bank: info.id, held });
         }
         self.read_book();
@@ -338,9 +338,13 @@ impl Engine {
             (None, Some(address)) => DialTarget::Address(address),
             (None, None) => return,
         };
-        // Connected already means that the address belongs to a peer that needs no dialling.
-        let own = own
-            || (matches!(error, network::DialError::AlreadyConnected(_)) && matches!(target, DialTarget::Address(_)));
+        if let (network::DialError::AlreadyConnected(peer), DialTarget::Address(address)) = (error, &target) {
+            // Now it is known whose address that is: it is one more of that peer's.
+            let (peer, address) = (Some(AuthorId(*peer)), address.clone());
+            self.handle(Event::AddressLearned { peer, address, keep: true });
+            self.handle(Event::DialFailed { target, own: true });
+            return;
+        }
         self.handle(Event::DialFailed { target, own });
     }
 
@@ -459,6 +463,26 @@ impl Engine {
             Vec::new()
         });
     }
+}
+
+/// The records of a bank, less those whose body is gone: not counted as held, they are found missing by the next reconcile
+/// and come again with the body, if a peer has it. What comes without one is then held as it is.
+fn whole_records(store: &Store, catalogue: &Catalogue, bank: &BankId) -> Vec<RecordId> {
+    let mut held = store.record_ids(bank);
+    let missing = store.missing_bodies(bank);
+    if missing.is_empty() {
+        return held;
+    }
+    let teaches = |record: &Record| record.claim().body().is_some();
+    let broken: BTreeSet<RecordId> = missing
+        .iter()
+        .filter_map(|lesson| catalogue.claims(bank, lesson).ok())
+        .flatten()
+        .filter(teaches)
+        .map(|record| record.id())
+        .collect();
+    held.retain(|id| !broken.contains(id));
+    held
 }
 
 /// A record as it travels.

@@ -122,23 +122,19 @@ fn exchange<'t>(calls: &'t [trace::Call], door: &str, request: &str) -> (&'t tra
     (asked, answers.collect())
 }
 
-/// Requires that between `from` and `to` something was written to the bank's database, that all of it was synced by a
-/// call that began after the last of those writes, and that `mark` was in what was written, if given.
+/// Requires that between `from` and `to` something was written to the bank's database, with `mark` in it if given, and
+/// that a durable sync of it began after the last such write had ended.
 #[track_caller]
-fn synced_between(calls: &[trace::Call], from: usize, to: usize, mark: Option<&str>) {
+fn synced_between(what: &str, calls: &[trace::Call], from: usize, to: usize, mark: Option<&str>) {
     let in_bank = |call: &&trace::Call| call.on.contains("/store/") && call.on.ends_with("/db");
     let between = |call: &&trace::Call| call.began > from && call.ended < to;
-    let written: Vec<_> = calls.iter().filter(in_bank).filter(between).filter(|call| call.writes()).collect();
-    let last = written.last().unwrap_or_else(|| panic!("nothing was written to the bank before the answer"));
-    if let Some(mark) = mark {
-        assert!(
-            written.iter().any(|call| find(call.shown.as_bytes(), mark.as_bytes()).is_some()),
-            "{mark} was not written"
-        );
-    }
-    let synced =
-        calls.iter().filter(in_bank).filter(between).any(|call| call.is_durable_sync() && call.began > last.ended);
-    assert!(synced, "the answer came before a durable sync of what was written");
+    let marked = |call: &&trace::Call| mark.is_none_or(|mark| find(call.shown.as_bytes(), mark.as_bytes()).is_some());
+    let written = calls.iter().filter(in_bank).filter(between).filter(|call| call.writes()).filter(marked);
+    let Some(last) = written.map(|call| call.ended).max() else {
+        panic!("{what}: not written to the bank before the answer, lines {from} to {to} of the trace")
+    };
+    let synced = calls.iter().filter(in_bank).filter(between).any(|call| call.is_durable_sync() && call.began > last);
+    assert!(synced, "{what}: the answer came before a durable sync of what was written");
 }
 
 #[test]
@@ -170,16 +166,16 @@ fn a_durable_sync_stands_before_every_acknowledgement() {
         let (asked, answers) = exchange(&calls, &door, request);
         let answer = answers.first().unwrap_or_else(|| panic!("no answer to {request}"));
         assert!(answer.shown.contains("HTTP/1.1 200"), "{}", answer.shown);
-        synced_between(&calls, asked.began, answer.began, mark);
+        synced_between(request, &calls, asked.began, answer.began, mark);
+        // Nothing else is being written meanwhile, so all of it must be synced.
+        synced_between(request, &calls, asked.began, answer.began, None);
     }
     let (asked, answers) = exchange(&calls, &door, "POST /v1/import");
-    let mut since = asked.began;
     for n in 0..3 {
         let event = format!("/{n}.json");
         let said = |call: &&&trace::Call| call.shown.contains(r#"\"event\":\"file\""#) && call.shown.contains(&event);
         let reported =
             answers.iter().find(said).unwrap_or_else(|| panic!("the trace does not show the event of {event}"));
-        synced_between(&calls, since, reported.began, Some(&format!("BK-{:05}", n * 5 + 70)));
-        since = reported.began;
+        synced_between(&event, &calls, asked.began, reported.began, Some(&format!("BK-{:05}", n * 5 + 70)));
     }
 }

@@ -95,7 +95,8 @@ fn the_readme_prints_what_it_says() {
         .arg("-eu")
         .arg(&script_path);
     let ran = finish(bash, None);
-    let mut outputs = ran.stdout.split(&format!("{MARK}\n")).skip(1);
+    let mark = format!("{MARK}\n");
+    let mut outputs = ran.stdout.split(&mark).skip(1);
     for step in &steps {
         let output =
             outputs.next().unwrap_or_else(|| panic!("the session ended before `{}`: {}", step.command, ran.stderr));
