@@ -252,7 +252,7 @@ fn a_ticket_is_checked_before_a_home_is_made_and_kept_for_the_daemon() {
     let (code, _, err) = command(&data, &["init", "--join", "nonsense"], "");
     assert!(code == 2 && err.contains("not a ticket") && !data.exists(), "{err}");
     let owner = folklore_protocol::identity::Keypair::from_seed(&[1; 32]).author();
-    let ticket = crate::ticket::Ticket::new(owner, [1; 16], "team", vec![]).unwrap();
+    let ticket = crate::ticket::Ticket::new(owner, [7; 16], "team", vec![]).unwrap();
     let (code, out, _) = command(&data, &["init", "--json", "--join", &ticket.to_string()], "");
     let made: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
