@@ -354,9 +354,13 @@ impl Engine {
             (None, Some(address)) => DialTarget::Address(address),
             (None, None) => return,
         };
-        // Connected already means that the address belongs to a peer that needs no dialling.
-        let own = own
-            || (matches!(error, network::DialError::AlreadyConnected(_)) && matches!(target, DialTarget::Address(_)));
+        if let (network::DialError::AlreadyConnected(peer), DialTarget::Address(address)) = (error, &target) {
+            // Now it is known whose address that is: it is one more of that peer's.
+            let (peer, address) = (Some(AuthorId(*peer)), address.clone());
+            self.handle(Event::AddressLearned { peer, address, keep: true });
+            self.handle(Event::DialFailed { target, own: true });
+            return;
+        }
         self.handle(Event::DialFailed { target, own });
     }
 

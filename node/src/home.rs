@@ -146,6 +146,12 @@ struct Settings {
     tickets: Vec<String>,
 }
 
+/// The part of [`Settings`] that every layout has.
+#[derive(Deserialize)]
+struct Layout {
+    version: u32,
+}
+
 /// A home that was made. Cheap to clone; holds no lock and no secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
@@ -354,11 +360,12 @@ impl Home {
             remedy: "put it back from a copy",
         };
         let bytes = self.read(SETTINGS)?.ok_or_else(|| damaged("it is gone".into()))?;
-        let settings: Settings = self.parse(SETTINGS, &bytes, "put it back from a copy")?;
-        if settings.version != 1 {
-            return Err(damaged(format!("layout {}, this build reads layout 1", settings.version)));
+        // The layout first: another one may have other fields.
+        let Layout { version } = self.parse(SETTINGS, &bytes, "put it back from a copy")?;
+        if version != 1 {
+            return Err(damaged(format!("layout {version}, this build reads layout 1")));
         }
-        Ok(settings)
+        self.parse(SETTINGS, &bytes, "put it back from a copy")
     }
 
     fn write_settings(&self, settings: &Settings) -> Result<(), HomeError> {

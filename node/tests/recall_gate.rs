@@ -50,7 +50,12 @@ fn lessons(data: &Path) -> Vec<Doc> {
             Some(("retail", id)) => ("tau-bench-retail", id),
             _ => ("mini-swe-agent", key.rsplit('/').next().unwrap()),
         };
-        docs.extend(learn::induce(runs).lessons.iter().map(|draft| Doc::of(source, id.to_owned(), &draft.fields)));
+        docs.extend(
+            learn::induce(runs, learn::NONE_GIVEN)
+                .lessons
+                .iter()
+                .map(|draft| Doc::of(source, id.to_owned(), &draft.fields)),
+        );
     }
     docs
 }

@@ -50,6 +50,8 @@ pub const MAX_ADDRESS_BYTES: usize = 256;
 pub const MAX_STRIKES: u32 = 8;
 /// How long a peer with too many strikes is not dialled.
 pub const STRUCK_OUT_MS: u64 = 3_600_000;
+/// A dial whose outcome has not come after this is tried again, milliseconds. Longer than any transport tries.
+pub const DIAL_GIVEN_UP_MS: u64 = 60_000;
 /// Requests under way with one peer: one being answered while the next is on its way.
 pub const REQUESTS_PER_PEER: usize = 2;
 /// Loads and searches under way for one peer; more are refused as busy.

@@ -392,8 +392,8 @@ mod tests {
         let (old, new) = (key(2).author(), key(3).author());
         let away = say(2, 1, Claim::Rotated { new_author: new });
         let taken = say(3, 1, Claim::Succeeds { old_author: old });
-        assert_eq!(tally(&[away.clone()]).rotated_to(&old), None);
-        assert_eq!(tally(&[taken.clone()]).rotated_to(&old), None);
+        assert_eq!(tally(std::slice::from_ref(&away)).rotated_to(&old), None);
+        assert_eq!(tally(std::slice::from_ref(&taken)).rotated_to(&old), None);
         assert_eq!(tally(&[taken, away]).rotated_to(&old), Some(new));
     }
 

@@ -66,7 +66,7 @@ async fn join(home: &Home, ticket: &Ticket) -> Answer<()> {
     match home.add_pending_ticket(ticket) {
         Err(HomeError::Served { .. }) => {
             let request = BankJoinRequest { ticket: ticket.to_string() };
-            Client::find(home.dir())?.post("bank_join", &request).await.map(drop)
+            Client::find(home.dir())?.post("bank/join", &request).await.map(drop)
         }
         done => Ok(done?),
     }
