@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -16,6 +16,7 @@ use folklore_protocol::{
 use folklore_store::{
     bank::{self, Store},
     catalogue::Catalogue,
+    error::WriteError,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
@@ -109,6 +110,7 @@ enum Command {
     Event(Box<Event>),
     Ask { bank: BankId, query: String, hits: u32, within_ms: u64, reply: oneshot::Sender<Answers> },
     Snapshot(oneshot::Sender<Snapshot>),
+    Remember(oneshot::Sender<Result<(), WriteError>>),
 }
 
 /// The engine has stopped: the daemon is going down.
@@ -133,6 +135,13 @@ impl EngineHandle {
     /// As [`EngineHandle::event`], from a blocking thread.
     pub fn event_blocking(&self, event: Event) -> Result<(), Stopped> {
         self.commands.blocking_send(Command::Event(Box::new(event))).map_err(|_| Stopped)
+    }
+
+    /// Writes the address book, with everything handed over before; durable when it returns. From a blocking thread.
+    pub fn remember_peers_blocking(&self) -> Result<Result<(), WriteError>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.blocking_send(Command::Remember(reply)).map_err(|_| Stopped)?;
+        answer.blocking_recv().map_err(|_| Stopped)
     }
 
     /// Asks the connected peers and waits for their answers, or until the time is over.
@@ -184,6 +193,8 @@ pub fn start(parts: Parts) -> EngineHandle {
         asks: BTreeMap::new(),
         next_ask: 0,
         book: Book::default(),
+        book_edition: 0,
+        book_written: Arc::default(),
         loopback: BTreeMap::new(),
     };
     tokio::spawn(engine.run(parts.network.events, receiver, results, parts.dial));
@@ -207,6 +218,10 @@ struct Engine {
     asks: BTreeMap<u64, oneshot::Sender<Answers>>,
     next_ask: u64,
     book: Book,
+    /// Counts the editions of the address book handed to be written.
+    book_edition: u64,
+    /// The latest edition on disk.
+    book_written: Arc<Mutex<u64>>,
     /// Whether a peer is reached over loopback: only then are loopback addresses of its own of use here.
     loopback: BTreeMap<AuthorId, bool>,
 }
@@ -243,7 +258,7 @@ impl Engine {
                 },
                 Some(event) = results.recv() => self.handle(event),
                 () = tokio::time::sleep(wait) => self.handle(Event::Tick),
-                _ = book_due.tick() => self.write_book(),
+                _ = book_due.tick() => self.write_book(None),
             }
         }
         tracing::debug!("the engine has stopped");
@@ -262,6 +277,7 @@ impl Engine {
                 // The asker may have gone; nobody else misses the answer.
                 let _ = reply.send(self.snapshot());
             }
+            Command::Remember(reply) => self.write_book(Some(reply)),
         }
     }
 
@@ -446,19 +462,30 @@ impl Engine {
         }
     }
 
-    /// Writes the address book when it has changed.
-    fn write_book(&mut self) {
+    /// Writes the address book when it has changed, or when somebody waits for it to be on disk.
+    fn write_book(&mut self, waiting: Option<oneshot::Sender<Result<(), WriteError>>>) {
         let kept = self.node.peers().iter().filter(|(_, p)| p.is_kept() && !p.addresses.is_empty());
         let peers = kept.map(|(id, p)| (id.to_string(), p.addresses.clone())).collect();
         let book = Book { peers };
-        if book == self.book {
+        if book == self.book && waiting.is_none() {
             return;
         }
         let Ok(bytes) = serde_json::to_vec(&book) else { return };
         self.book = book;
+        self.book_edition += 1;
+        let (edition, written) = (self.book_edition, Arc::clone(&self.book_written));
         self.work(move |store, _| {
-            if let Err(error) = store.set_setting(BOOK, &bytes) {
+            // Held while writing, so that an older edition never lands on a newer one.
+            let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+            let done = if *written > edition { Ok(()) } else { store.set_setting(BOOK, &bytes) };
+            if let Err(error) = &done {
                 tracing::warn!(%error, "the address book could not be written");
+            } else {
+                *written = edition.max(*written);
+            }
+            if let Some(waiting) = waiting {
+                // Whoever waited may have gone.
+                let _ = waiting.send(done);
             }
             Vec::new()
         });

@@ -15,6 +15,9 @@ use crate::{
 
 /// Most peers remembered as a source of one record.
 const MAX_SOURCES: usize = 8;
+/// Records asked for at once when nothing has come over a connection yet. Each answer doubles it, up to [`MAX_FETCH`]: a
+/// contact that ends within seconds on a slow link still brings some records whole, and a good link is soon used fully.
+const FIRST_FETCH: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
@@ -44,6 +47,8 @@ pub(crate) struct Wanted {
     /// For each source, ids that may be asked of it now.
     idle: BTreeMap<AuthorId, BTreeSet<RecordId>>,
     requests: BTreeMap<u64, Request>,
+    /// Records to ask of a connected peer at once, where not [`FIRST_FETCH`].
+    at_once: BTreeMap<AuthorId, usize>,
 }
 
 impl Wanted {
@@ -71,7 +76,8 @@ impl Wanted {
 
     /// Takes a batch to ask of `peer` under the number `request`.
     pub(crate) fn ask(&mut self, peer: AuthorId, request: u64) -> Vec<RecordId> {
-        let ids: Vec<RecordId> = self.idle.get(&peer).into_iter().flatten().take(MAX_FETCH).copied().collect();
+        let at_once = self.at_once.get(&peer).copied().unwrap_or(FIRST_FETCH);
+        let ids: Vec<RecordId> = self.idle.get(&peer).into_iter().flatten().take(at_once).copied().collect();
         for id in &ids {
             self.set_stage(id, Stage::Asked(request));
         }
@@ -95,6 +101,14 @@ impl Wanted {
         asked
     }
 
+    /// Notes that an answer to `request` has come: the link carries batches of this size.
+    pub(crate) fn answered(&mut self, request: u64) {
+        if let Some(request) = self.requests.get(&request) {
+            let at_once = self.at_once.entry(request.peer).or_insert(FIRST_FETCH);
+            *at_once = (*at_once * 2).min(MAX_FETCH);
+        }
+    }
+
     /// Notes that a record goes to storage that came without being asked for.
     pub(crate) fn pushed(&mut self, id: &RecordId) {
         self.set_stage(id, Stage::Admitting);
@@ -116,6 +130,8 @@ impl Wanted {
     /// Ends a request that got no answer; tells who owes it, or `None` if it had ended already.
     pub(crate) fn end_timed_out(&mut self, request: u64) -> Option<AuthorId> {
         let peer = self.requests.get(&request)?.peer;
+        // The link is slower than thought.
+        self.at_once.remove(&peer);
         self.end(request, false);
         Some(peer)
     }
@@ -158,6 +174,7 @@ impl Wanted {
             self.drop_source(&id, peer);
         }
         self.idle.remove(peer);
+        self.at_once.remove(peer);
     }
 
     /// How many records are missing.
@@ -222,6 +239,28 @@ mod tests {
         wanted.disconnected(&A);
         assert_eq!(wanted.ask(B, 2), [id(1)]);
         assert_eq!(wanted.len(), 1, "nobody left has the second");
+    }
+
+    #[test]
+    fn batches_begin_small_on_every_connection_and_grow_with_each_answer() {
+        let mut wanted = Wanted::default();
+        for n in 0..=255 {
+            wanted.want(id(n), A);
+        }
+        let mut sizes = Vec::new();
+        for request in 0..4 {
+            let ids = wanted.ask(A, request);
+            sizes.push(ids.len());
+            wanted.answered(request);
+            ids.iter().for_each(|id| wanted.resolve(id));
+            wanted.end(request, false);
+        }
+        assert_eq!(sizes, [FIRST_FETCH, 2 * FIRST_FETCH, 4 * FIRST_FETCH, 8 * FIRST_FETCH]);
+        wanted.disconnected(&A);
+        for n in 0..=255 {
+            wanted.want(id(n), A);
+        }
+        assert_eq!(wanted.ask(A, 9).len(), FIRST_FETCH);
     }
 
     #[test]

@@ -720,6 +720,9 @@ impl Node {
                 orphans.push(id);
             }
         }
+        if breaches == 0 {
+            state.wanted.answered(request);
+        }
         orphans.extend(state.wanted.end(request, breaches > 0));
         for id in orphans {
             self.resolved(bank, &id, Some(&peer), breaches == 0, now);

@@ -255,7 +255,17 @@ impl Catalogue {
                 External { task: &o.lesson.task, text, weight: if shown { OFFERED_WEIGHT } else { 0.0 } }
             })
             .collect();
-        let options = RankOptions { k: wish.k.max(1), min_score: wish.min_score, filter: None, weight: Some(&weight) };
+        let id_of = |source: Source| match source {
+            Source::Slot(slot) => inner.entries.get(slot as usize).map_or([0; 32], |entry| entry.id.0),
+            Source::External(at) => offered.get(at).map_or([0; 32], |o| o.lesson.id().0),
+        };
+        let options = RankOptions {
+            k: wish.k.max(1),
+            min_score: wish.min_score,
+            filter: None,
+            weight: Some(&weight),
+            tie: Some(&id_of),
+        };
         let ranked = inner.ranker.rank_with(query, &options, &externals);
         let mut found = Vec::new();
         for scored in &ranked.hits {

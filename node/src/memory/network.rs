@@ -102,6 +102,8 @@ impl Memory {
             let event = Event::AddressLearned { peer, address, keep: true };
             self.0.engine.event_blocking(event).map_err(stopping)?;
         }
+        // A bank whose nodes were forgotten in a crash would be joined and never heard of.
+        self.0.engine.remember_peers_blocking().map_err(stopping)?.map_err(write_failed)?;
         Ok(api::BankJoinResponse { bank: info.id.to_string(), name: info.name, owner: info.owner.to_string(), dialing })
     }
 
