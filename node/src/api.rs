@@ -174,6 +174,7 @@ pub trait MemoryApi: Clone + Send + Sync + 'static {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use folklore_protocol::lesson::{LessonDraft, LessonKind};
     use serde_json::{Value, json};
 
     #[test]
