@@ -174,7 +174,7 @@ pub struct Counts {
 /// A bank as a node knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BankInfo {
-    /// Its id: what [`BankId::new`] gives for owner and name.
+    /// Its id: what [`BankId::new`] gives for owner, salt and name.
     pub id: BankId,
     /// Its name.
     pub name: String,

@@ -127,7 +127,7 @@ fn a_received_lesson_with_a_credential_is_kept_but_not_shown() {
     );
     bench.hear(2, Claim::Taught { lesson_id: leaky.id(), evidence: Evidence::told("person") }, Some(leaky.clone()));
     assert_eq!(bench.state(&leaky.id()), State::Quarantined);
-    assert_eq!(bench.catalogue.kept_back_by(&leaky.id()), Some("github-token"));
+    assert!(bench.catalogue.kept_back_by(&leaky.id()).is_some());
     assert_eq!(bench.ask("refund a broken lamp paid by gift card"), (vec![], Some(EmptyReason::Filtered)));
     assert_eq!(bench.store.record_count(&bench.bank.id), 1, "the set is the same as everybody's");
 }

@@ -8,7 +8,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     ops::ControlFlow,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use folklore_protocol::{Claim, Lesson, LessonDraft, LessonError, Outcome, canonical};
@@ -72,6 +72,7 @@ impl Memory {
         let total_bytes: u64 = found.iter().map(|f| size(&f.path)).sum();
         let mut import = Import { memory: self, bank, done: api::ImportResponse::default(), tasks: BTreeSet::new() };
         let mut done_bytes = 0;
+        let mut fruitless: Vec<&PathBuf> = request.paths.iter().filter(|path| path.is_dir()).collect();
         for entry in found {
             if entry.walked && entry.problem.as_ref().is_some_and(formats::FileError::is_side_file) {
                 continue; // A label table or the like beside the runs; nobody named it.
@@ -90,11 +91,16 @@ impl Memory {
                     None => {}
                 },
             }
+            fruitless.retain(|dir| !entry.path.starts_with(dir));
             done_bytes += size(&entry.path);
             import.count(&file);
             if events.blocking_send(ImportEvent::File(file)).is_err() {
                 break;
             }
+        }
+        for dir in fruitless {
+            let reason = "no run file is in it: runs are read from *.json, *.jsonl and *.traj files".to_owned();
+            import.done.skipped.push(api::Skipped { path: dir.display().to_string(), item: None, reason });
         }
         import.contrast(events)?;
         Ok(import.done)
