@@ -114,7 +114,10 @@ impl Memory {
                 "no bank here is called '{name}': 'folklore bank list' shows those there are"
             ))),
             [bank] => Ok(bank.clone()),
-            _ => Err(ApiError::bad_request(format!("{} banks here fit '{name}': give the bank's id", found.len()))),
+            _ => Err(ApiError::bad_request(format!(
+                "{} banks here fit '{name}': give the id of the one you mean, as 'folklore bank list' shows it",
+                found.len()
+            ))),
         }
     }
 

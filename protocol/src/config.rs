@@ -60,6 +60,8 @@ pub const SERVED_PER_PEER: usize = 8;
 pub const MAX_ADMITTING: usize = 1024;
 /// Records known to be missing, per bank. What is beyond is found again by the next reconcile.
 pub const MAX_WANTED: usize = 1 << 20;
+/// Records that one peer may say it has, per bank, and that wait to be asked of it: no one fills the list for all.
+pub const MAX_WANTED_OF_ONE: usize = 1 << 18;
 /// Parts of the tree one reconcile may ask about: the leaves of ten million records.
 pub const MAX_SESSION_PROBES: usize = 1 << 21;
 /// Ids held back for a graft, per peer and bank.

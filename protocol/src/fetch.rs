@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    config::{MAX_WANTED, REQUESTS_PER_PEER},
+    config::{MAX_WANTED, MAX_WANTED_OF_ONE, REQUESTS_PER_PEER},
     identity::AuthorId,
     message::MAX_FETCH,
     record::RecordId,
@@ -54,7 +54,9 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// Notes that `source` has `id`. False when the list is full; the next reconcile finds it again.
     pub(crate) fn want(&mut self, id: RecordId, source: AuthorId) -> bool {
-        if !self.wants.contains_key(&id) && self.wants.len() >= MAX_WANTED {
+        let full =
+            self.wants.len() >= MAX_WANTED || self.idle.get(&source).is_some_and(|ids| ids.len() >= MAX_WANTED_OF_ONE);
+        if !self.wants.contains_key(&id) && full {
             return false;
         }
         let want = self.wants.entry(id).or_insert_with(|| Want { sources: Vec::new(), stage: Stage::Idle });
@@ -129,11 +131,23 @@ impl Wanted {
 
     /// Ends a request that got no answer; tells who owes it, or `None` if it had ended already.
     pub(crate) fn end_timed_out(&mut self, request: u64) -> Option<AuthorId> {
-        let peer = self.requests.get(&request)?.peer;
+        let ended = self.requests.get(&request)?;
+        let (peer, left) = (ended.peer, ended.left.clone());
         // The link is slower than thought.
         self.at_once.remove(&peer);
         self.end(request, false);
+        // Whoever leaves a request unanswered is not asked again for what others have too.
+        for id in left {
+            if self.has_other_source(&id, &peer) {
+                self.drop_source(&id, &peer);
+            }
+        }
         Some(peer)
+    }
+
+    /// Whether somebody but `peer` is known to have `id`.
+    pub(crate) fn has_other_source(&self, id: &RecordId, peer: &AuthorId) -> bool {
+        self.wants.get(id).is_some_and(|want| want.sources.iter().any(|source| source != peer))
     }
 
     /// Puts a record back that storage could not take.
@@ -227,6 +241,19 @@ mod tests {
         wanted.resolve(&id(1));
         assert_eq!(wanted.len(), 0);
         assert!(wanted.askable().is_empty());
+    }
+
+    #[test]
+    fn who_does_not_answer_is_not_asked_again_for_what_others_have() {
+        let mut wanted = Wanted::default();
+        wanted.want(id(1), A);
+        wanted.want(id(1), B);
+        wanted.want(id(2), A);
+        assert_eq!(wanted.ask(A, 1).len(), 2);
+        assert_eq!(wanted.end_timed_out(1), Some(A));
+        assert_eq!(wanted.ask(A, 2), [id(2)], "nobody else has the second");
+        assert_eq!(wanted.ask(B, 3), [id(1)]);
+        assert_eq!(wanted.end_timed_out(1), None);
     }
 
     #[test]

@@ -283,6 +283,8 @@ pub(crate) struct BankState {
     pub wanted: Wanted,
     /// Ids announced and held back for a while, by who has them.
     pub grafts: BTreeMap<AuthorId, BTreeSet<RecordId>>,
+    /// Storage failed: nothing is fetched before this.
+    pub stalled_until: Option<Time>,
     pub sessions: BTreeMap<AuthorId, Session>,
     pub responding: BTreeMap<AuthorId, Responding>,
 }
@@ -488,7 +490,15 @@ impl Node {
     // ---- connections and greetings ----
 
     fn open_bank(&mut self, bank: BankId, held: Vec<RecordId>, now: Time) {
-        self.banks.insert(bank, BankState { known: Known::holding(held), ..BankState::default() });
+        // Said twice it is one bank: what is known and under way stays.
+        let state = self.banks.entry(bank).or_default();
+        if state.known.held_len() == 0 {
+            state.known = Known::holding(held);
+        } else {
+            held.into_iter().for_each(|id| {
+                state.known.hold(id);
+            });
+        }
         for peer in self.peers.connected() {
             self.greet(peer);
             if self.peers.get(&peer).is_some_and(|p| p.greeted) {
@@ -546,7 +556,6 @@ impl Node {
         if version != PROTOCOL_VERSION {
             let detail = format!("this node speaks version {PROTOCOL_VERSION}, not {version}: update the older one");
             self.refuse(peer, RefusalCode::Version, &detail);
-            self.peers.strike_out(&peer, now);
             self.emit(Effect::Disconnect { peer, reason: "it speaks another version of the protocol" });
             return;
         }
@@ -623,7 +632,7 @@ impl Node {
         match message {
             Message::Hello { version, banks } => self.greeted(peer, version, banks, now),
             Message::Refusal { code: RefusalCode::Bank, .. } => self.greet(peer),
-            Message::Refusal { code: RefusalCode::Version, .. } => self.peers.strike_out(&peer, now),
+            // One who speaks another version hangs up by itself, and is dialled again with backoff: either may be updated.
             Message::Refusal { .. } => {}
             Message::Push { bank, hops, item } => self.receive_push(peer, bank, hops, item, now),
             Message::Have { bank, ids } => self.receive_have(peer, bank, ids, now),
@@ -671,7 +680,7 @@ impl Node {
     pub(crate) fn pump(&mut self, bank: BankId, now: Time) {
         loop {
             let Some(state) = self.banks.get(&bank) else { return };
-            if state.admitting.len() >= MAX_ADMITTING {
+            if state.admitting.len() >= MAX_ADMITTING || state.stalled_until.is_some_and(|until| now < until) {
                 return;
             }
             let Some(peer) = state.wanted.askable().into_iter().next() else { return };
@@ -704,6 +713,15 @@ impl Node {
         let mut admit = Vec::new();
         for item in items {
             match parse_item(&bank, item) {
+                // A teaching without its lesson is taken only from the last who offers it; the others may have both.
+                Ok((record, None))
+                    if record.fields().claim.body().is_some() && state.wanted.has_other_source(&record.id(), &peer) =>
+                {
+                    if state.wanted.came(request, &record.id()) {
+                        state.wanted.retry(&record.id());
+                        state.wanted.drop_source(&record.id(), &peer);
+                    }
+                }
                 Ok((record, body)) if state.wanted.came(request, &record.id()) => {
                     if state.is_new(&record.id()) {
                         state.admitting.insert(record.id());
@@ -783,6 +801,8 @@ impl Node {
                     self.strike(from, now);
                 }
                 Admission::Failed => {
+                    // Storage takes nothing now: what would be fetched meanwhile would be thrown away.
+                    state.stalled_until = Some(now + self.config.admit_retry_ms);
                     self.set_timer(now + self.config.admit_retry_ms, Timer::Retry { bank, id });
                 }
             }

@@ -141,7 +141,9 @@ impl Peers {
         if address.len() > MAX_ADDRESS_BYTES {
             return false;
         }
-        self.make_room();
+        if !self.by_id.contains_key(&id) {
+            self.make_room();
+        }
         let peer = self.by_id.entry(id).or_default();
         peer.keep |= keep;
         if peer.keep && !peer.connected && peer.dialling.due.is_none() && peer.dialling.under_way.is_none() {
@@ -228,6 +230,9 @@ impl Peers {
     pub(crate) fn dial_soon(&mut self, only: Option<&AuthorId>, now: Time) {
         for (id, peer) in &mut self.by_id {
             let named = only == Some(id);
+            if peer.barred_until.is_some_and(|until| now < until) {
+                continue;
+            }
             if peer.connected || peer.addresses.is_empty() || !(named || (only.is_none() && peer.keep)) {
                 continue;
             }

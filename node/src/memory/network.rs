@@ -24,6 +24,8 @@ use crate::{
 const DEFAULT_SYNC_MS: u64 = 30_000;
 /// Longest a sync may wait, milliseconds.
 const MAX_SYNC_MS: u64 = 600_000;
+/// How often a waiting sync asks for another comparison.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 /// How often a waiting sync looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -146,11 +148,17 @@ impl Memory {
         self.0.engine.event(Event::Sync { peer: only }).await.map_err(stopping)?;
         let wait_ms = if request.wait { request.timeout_ms.unwrap_or(DEFAULT_SYNC_MS).min(MAX_SYNC_MS) } else { 0 };
         let deadline = Instant::now() + Duration::from_millis(wait_ms);
+        let mut asked = Instant::now();
         loop {
             let now = self.snapshot().await?;
             let answer = state_of_sync(&before, &now, only, began);
             if answer.complete || Instant::now() >= deadline {
                 return Ok(answer);
+            }
+            if asked.elapsed() >= ASK_AGAIN {
+                // A comparison that was under way when this began says nothing of what came after its own beginning.
+                asked = Instant::now();
+                self.0.engine.event(Event::Sync { peer: only }).await.map_err(stopping)?;
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -183,6 +191,9 @@ impl Memory {
                 "others on this machine can read the key: chmod 600 identity.key".into()
             },
         ));
+        if let Err(error) = self.0.store.writable() {
+            checks.push(Check::new("writing", false, error.to_string()));
+        }
         let recovery = self.recovery();
         let opened = recovery.as_ref().map_or_else(|| "opened as it was left".to_owned(), |lines| lines.join("; "));
         checks.push(Check::new("bank", recovery.is_none(), opened));
@@ -248,5 +259,5 @@ fn state_of_sync(before: &Snapshot, now: &Snapshot, only: Option<AuthorId>, bega
         });
     }
     let missing: Vec<String> = peers.iter().filter(|p| !p.complete).map(|p| p.id.clone()).collect();
-    api::SyncResponse { complete: missing.is_empty(), missing, peers }
+    api::SyncResponse { complete: missing.is_empty() && !peers.is_empty(), missing, peers }
 }

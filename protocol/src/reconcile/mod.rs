@@ -161,7 +161,7 @@ impl Node {
         if asked.is_empty() {
             return; // A repeated answer.
         }
-        if answers.len() != asked.len() || session.probes > MAX_SESSION_PROBES {
+        if answers.len() != asked.len() || session.probes + session.queue.len() > MAX_SESSION_PROBES {
             state.sessions.remove(&peer);
             self.strike(peer, now);
             return;
@@ -224,8 +224,9 @@ impl Node {
             if state.known.contains(&id) {
                 continue;
             }
-            responding.pending.insert(id);
-            if !state.admitting.contains(&id) && !state.wanted.want(id, peer) {
+            if state.admitting.contains(&id) || state.wanted.want(id, peer) {
+                responding.pending.insert(id);
+            } else {
                 responding.failed = true;
             }
         }
