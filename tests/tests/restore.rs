@@ -148,3 +148,35 @@ fn an_old_copy_does_not_bring_back_what_was_withdrawn() {
         assert_eq!(node.lesson_ids(), Vec::<String>::new());
     }
 }
+
+#[test]
+fn a_node_whose_store_is_gone_joins_its_bank_again_and_uses_no_number_twice() {
+    let (mut a, mut b) = (Node::new("a"), Node::new("b"));
+    let link = Link::between(&mut a, &mut b);
+    let bank = join(&a, &b);
+    let mine = [b.teach(&lesson("onyx")), b.teach(&lesson("peridot"))];
+    let others = [a.teach(&lesson("quartz"))];
+    link.heal_to_equal(&a, &b, &bank);
+    for damage in ["store", "store/bank/db"] {
+        b.stop();
+        let gone = b.data().join(damage);
+        let removed = if gone.is_dir() { fs::remove_dir_all(&gone) } else { fs::remove_file(&gone) };
+        removed.expect("it can be removed");
+        b.up();
+        let status = b.status();
+        println!("without {damage}: {}", status["recovery"]);
+        let said = status["recovery"].as_array().is_some_and(|lines| !lines.is_empty());
+        assert!(said, "status says nothing of the loss of {damage}: {status}");
+        assert_eq!(b.default_bank(), bank, "lessons go on going to the bank that was joined");
+        // Before any peer could tell which numbers are used.
+        let fresh = b.teach(&lesson(&format!("ruby of {}", damage.len())));
+        link.follow(&a, &b);
+        link.heal_to_equal(&a, &b, &bank);
+        let listed = b.lesson_ids();
+        for id in mine.iter().chain(&others).chain([&fresh]) {
+            assert!(listed.contains(id), "{id} is not back at B");
+        }
+        let twice: Vec<_> = claims(&a).into_iter().filter(|(_, claims)| claims.len() > 1).collect();
+        assert!(twice.is_empty(), "one number for several records: {twice:?}");
+    }
+}

@@ -259,7 +259,7 @@ fn a_ticket_is_checked_before_a_home_is_made_and_kept_for_the_daemon() {
         (code, &made["joins"]["name"], &made["joins"]["id"]),
         (0, &json!("team"), &json!(ticket.bank().id.to_string()))
     );
-    assert_eq!(Home::open(&data).unwrap().pending_tickets().unwrap(), std::slice::from_ref(&ticket));
+    assert_eq!(Home::open(&data).unwrap().tickets().unwrap(), std::slice::from_ref(&ticket));
     // A daemon that runs is told at once.
     let served = served();
     let (code, _, err) = served.command(&["init", "--join", &ticket.to_string()]);

@@ -45,14 +45,15 @@ impl Memory {
         Ok(info.id)
     }
 
-    /// Adds a bank durably and opens it; nothing happens to one that is there.
-    pub fn open_bank(&self, info: &StoreBank) -> Answer<()> {
+    /// Adds a bank durably and opens it; false for one that is there.
+    pub fn open_bank(&self, info: &StoreBank) -> Answer<bool> {
         if self.0.store.banks().iter().any(|b| b.id == info.id) {
-            return Ok(());
+            return Ok(false);
         }
         self.0.store.add_bank(info.clone()).map_err(write_failed)?;
         self.0.catalogue.open_bank(info.clone());
-        self.0.engine.event_blocking(Event::BankOpened { bank: info.id, held: Vec::new() }).map_err(stopping)
+        self.0.engine.event_blocking(Event::BankOpened { bank: info.id, held: Vec::new() }).map_err(stopping)?;
+        Ok(true)
     }
 
     pub(super) fn invite(&self, bank: Option<&str>) -> Answer<api::BankInviteResponse> {
@@ -85,6 +86,7 @@ impl Memory {
     pub(super) fn join(&self, text: &str) -> Answer<api::BankJoinResponse> {
         let ticket: Ticket =
             text.parse().map_err(|error: crate::ticket::TicketError| ApiError::bad_request(error.to_string()))?;
+        self.0.home.keep_ticket(&self.0.lock, &ticket)?;
         self.join_ticket(&ticket)
     }
 
@@ -92,8 +94,7 @@ impl Memory {
     /// when a request names no bank.
     pub fn join_ticket(&self, ticket: &Ticket) -> Answer<api::BankJoinResponse> {
         let info = ticket.bank();
-        self.open_bank(&info)?;
-        if info.owner != self.me() {
+        if self.open_bank(&info)? && info.owner != self.me() {
             self.0.store.set_setting(DEFAULT_BANK, &info.id.0).map_err(write_failed)?;
         }
         let dialing: Vec<String> = ticket.addresses().iter().map(ToString::to_string).collect();

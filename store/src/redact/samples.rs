@@ -117,7 +117,7 @@ pub(crate) const SAMPLES: &[Sample] = &[
     bare("atlassian-token", &[Text("ATATT3"), Random(URL64, 180), Text("="), Random(UPPER, 8)]),
     bare("circleci-token", &[Text("CCIPAT_"), Random(ALNUM, 22), Text("_"), Random(HEX, 40)]),
     bare("buildkite-token", &[Text("bkua_"), Random(HEX, 40)]),
-    within("npm-token", "//registry.npmjs.org/:_authToken=", &[Text("npm_"), Random(ALNUM, 36)], "\n"),
+    within("npm-token", "//npm.example.org/:_authToken=", &[Text("npm_"), Random(ALNUM, 36)], "\n"),
     bare("pypi-token", &[Text("pypi-AgEIcHlwaS5vcmc"), Random(URL64, 140)]),
     bare("crates-io-token", &[Text("cio"), Random(ALNUM, 32)]),
     bare("rubygems-key", &[Text("rubygems_"), Random(HEX, 48)]),

@@ -23,7 +23,7 @@ pub(crate) const RULES: &[Rule] = &[
     token("buildkite-token", "Buildkite", &["bkua_", "bkaa_", "bkct_"], "[0-9A-Za-z]{40,}"),
     token("npm-token", "npm", &["npm_"], "[A-Za-z0-9]{36}"),
     token("pypi-token", "PyPI", &["pypi-AgE"], "[A-Za-z0-9_-]{50,}"),
-    word("crates-io-token", "crates.io", &["cio"], "[A-Za-z0-9]{32}"),
+    word("crates-io-token", "crates-io", &["cio"], "[A-Za-z0-9]{32}"),
     token("rubygems-key", "RubyGems", &["rubygems_"], "[0-9a-f]{48}"),
     word("nuget-key", "NuGet", &["oy2"], "[a-z0-9]{43}"),
     token("clojars-token", "Clojars", &["CLOJARS_"], "[A-Za-z0-9]{60}"),
