@@ -60,9 +60,6 @@ pub enum DaemonError {
     /// The HTTP door.
     #[error(transparent)]
     Http(#[from] BindError),
-    /// A ticket that waited for the daemon.
-    #[error("a ticket that was waiting could not be used: {0}")]
-    Join(ApiError),
     /// The system.
     #[error("{0}")]
     System(String),
@@ -73,7 +70,6 @@ impl From<DaemonError> for ApiError {
         match error {
             DaemonError::Home(error) => error.into(),
             DaemonError::Http(error) => error.into(),
-            DaemonError::Join(error) => error,
             DaemonError::Network(StartError::Listen(_)) => Self::bad_request(error.to_string()),
             _ => Self::failed(error.to_string()),
         }
@@ -169,9 +165,11 @@ impl Daemon {
         for ticket in home.tickets()? {
             let memory = memory.clone();
             let joined = tokio::task::spawn_blocking(move || memory.join_ticket(&ticket)).await;
-            joined
-                .map_err(|_| DaemonError::System("joining a bank failed; the log says more".into()))?
-                .map_err(DaemonError::Join)?;
+            let joined = joined.map_err(|_| DaemonError::System("joining a bank failed; the log says more".into()))?;
+            if let Err(error) = joined {
+                // The home's own bank and the others are served all the same; the ticket is tried again at the next start.
+                tracing::error!(%error, "a bank could not be joined");
+            }
         }
 
         let token = Token::generate().map_err(|error| DaemonError::System(error.to_string()))?;

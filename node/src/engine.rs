@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -27,6 +28,10 @@ use crate::network::{self, Address, Network, NetworkEvent, NetworkHandle};
 const COMMAND_QUEUE: usize = 256;
 /// The address book is written at most this often.
 const BOOK_PAUSE: Duration = Duration::from_secs(2);
+/// Peers in the address book, addresses of each, and bytes of an address: together below what a setting holds (64 KiB).
+const MAX_BOOK_PEERS: usize = 128;
+const MAX_BOOK_ADDRESSES: usize = 3;
+const MAX_BOOK_ADDRESS_BYTES: usize = 128;
 /// The name of the address book among the store's settings.
 const BOOK: &str = "peers";
 /// Without a deadline the engine looks round this often.
@@ -394,42 +399,49 @@ impl Engine {
                 tracing::info!(%peer, reason, "disconnecting");
                 self.network.close(peer.0);
             }
-            Effect::Admit { ticket, bank, items } => self.work(move |store, catalogue| {
-                let (results, ruled) = admit(store, catalogue, bank, items);
-                let mut events = vec![Event::Admitted { ticket, results }];
-                if ruled {
-                    events.push(Event::PolicyChanged { bank });
-                }
-                events
-            }),
-            Effect::Load { ticket, bank, ids, budget_bytes } => self.work(move |store, _| {
-                let (mut items, mut absent, mut used) = (Vec::new(), Vec::new(), 0);
-                for id in ids {
-                    let (record, lesson) = match store.records(&[id]) {
-                        Ok(found) => match found.into_iter().next().filter(|(r, _)| r.bank() == bank) {
-                            Some(found) => found,
-                            None => {
+            Effect::Admit { ticket, bank, items } => self.work(
+                Some(Event::Admitted { ticket, results: vec![Admission::Failed; items.len()] }),
+                move |store, catalogue| {
+                    let (results, ruled) = admit(store, catalogue, bank, items);
+                    let mut events = vec![Event::Admitted { ticket, results }];
+                    if ruled {
+                        events.push(Event::PolicyChanged { bank });
+                    }
+                    events
+                },
+            ),
+            Effect::Load { ticket, bank, ids, budget_bytes } => {
+                self.work(Some(Event::Loaded { ticket, items: Vec::new(), absent: ids.clone() }), move |store, _| {
+                    let (mut items, mut absent, mut used) = (Vec::new(), Vec::new(), 0);
+                    for id in ids {
+                        let (record, lesson) = match store.records(&[id]) {
+                            Ok(found) => match found.into_iter().next().filter(|(r, _)| r.bank() == bank) {
+                                Some(found) => found,
+                                None => {
+                                    absent.push(id);
+                                    continue;
+                                }
+                            },
+                            Err(error) => {
+                                tracing::error!(%error, "a record could not be read");
                                 absent.push(id);
                                 continue;
                             }
-                        },
-                        Err(error) => {
-                            tracing::error!(%error, "a record could not be read");
-                            absent.push(id);
-                            continue;
+                        };
+                        let item = to_item(&record, lesson.as_ref());
+                        used += item.len();
+                        if used > budget_bytes && !items.is_empty() {
+                            break;
                         }
-                    };
-                    let item = to_item(&record, lesson.as_ref());
-                    used += item.len();
-                    if used > budget_bytes && !items.is_empty() {
-                        break;
+                        items.push(item);
                     }
-                    items.push(item);
-                }
-                vec![Event::Loaded { ticket, items, absent }]
-            }),
+                    vec![Event::Loaded { ticket, items, absent }]
+                })
+            }
             Effect::Search { ticket, bank, query, hits } => self
-                .work(move |_, catalogue| vec![Event::Found { ticket, items: search(catalogue, &bank, &query, hits) }]),
+                .work(Some(Event::Found { ticket, items: Vec::new() }), move |_, catalogue| {
+                    vec![Event::Found { ticket, items: search(catalogue, &bank, &query, hits) }]
+                }),
             Effect::Answered { ask, answers, silent } => {
                 if let Some(reply) = self.asks.remove(&ask) {
                     // The asker may have given up.
@@ -439,10 +451,13 @@ impl Engine {
         }
     }
 
-    fn work(&self, work: impl FnOnce(&Store, &Catalogue) -> Vec<Event> + Send + 'static) {
+    /// Runs something slow on a blocking thread. Should it panic, `failed` is what the state machine hears, so that nothing
+    /// waits for ever.
+    fn work(&self, failed: Option<Event>, work: impl FnOnce(&Store, &Catalogue) -> Vec<Event> + Send + 'static) {
         let (store, catalogue, done) = (self.store.clone(), self.catalogue.clone(), self.done.clone());
         tokio::task::spawn_blocking(move || {
-            for event in work(&store, &catalogue) {
+            let events = std::panic::catch_unwind(AssertUnwindSafe(|| work(&store, &catalogue)));
+            for event in events.unwrap_or_else(|_| failed.into_iter().collect()) {
                 // Fails only once the engine has stopped.
                 let _ = done.send(event);
             }
@@ -462,11 +477,22 @@ impl Engine {
         }
     }
 
+    /// Peers worth dialling after a restart, as many as fit: those connected or heard of latest first.
+    fn peers_to_remember(&self) -> BTreeMap<String, Vec<String>> {
+        let mut kept: Vec<_> =
+            self.node.peers().iter().filter(|(_, p)| p.is_kept() && !p.addresses.is_empty()).collect();
+        kept.sort_by_key(|(id, p)| (std::cmp::Reverse((p.connected, p.last_sync)), **id));
+        kept.truncate(MAX_BOOK_PEERS);
+        let addresses = |p: &folklore_protocol::Peer| {
+            let short = p.addresses.iter().filter(|a| a.len() <= MAX_BOOK_ADDRESS_BYTES);
+            short.take(MAX_BOOK_ADDRESSES).cloned().collect()
+        };
+        kept.into_iter().map(|(id, p)| (id.to_string(), addresses(p))).collect()
+    }
+
     /// Writes the address book when it has changed, or when somebody waits for it to be on disk.
     fn write_book(&mut self, waiting: Option<oneshot::Sender<Result<(), WriteError>>>) {
-        let kept = self.node.peers().iter().filter(|(_, p)| p.is_kept() && !p.addresses.is_empty());
-        let peers = kept.map(|(id, p)| (id.to_string(), p.addresses.clone())).collect();
-        let book = Book { peers };
+        let book = Book { peers: self.peers_to_remember() };
         if book == self.book && waiting.is_none() {
             return;
         }
@@ -474,7 +500,7 @@ impl Engine {
         self.book = book;
         self.book_edition += 1;
         let (edition, written) = (self.book_edition, Arc::clone(&self.book_written));
-        self.work(move |store, _| {
+        self.work(None, move |store, _| {
             // Held while writing, so that an older edition never lands on a newer one.
             let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
             let done = if *written > edition { Ok(()) } else { store.set_setting(BOOK, &bytes) };
@@ -538,6 +564,8 @@ fn search(catalogue: &Catalogue, bank: &BankId, query: &str, hits: u32) -> Vec<I
 
 /// Checks signatures, bodies and policy, and stores what passes. Also whether the policy in force may have changed.
 fn admit(store: &Store, catalogue: &Catalogue, bank: BankId, items: Vec<Incoming>) -> (Vec<Admission>, bool) {
+    // A refusal must not outlive the policy it was judged by, and another batch may bring a new one meanwhile.
+    let edition = catalogue.edition(&bank);
     let policy = catalogue.policy(&bank);
     let Some(owner) = catalogue.banks().into_iter().find(|b| b.id == bank).map(|b| b.owner) else {
         return (vec![Admission::Failed; items.len()], false);
@@ -593,6 +621,9 @@ fn admit(store: &Store, catalogue: &Catalogue, bank: BankId, items: Vec<Incoming
         }
     }
     let ruled = catalogue.learn(&bank, &records, &lessons);
+    if catalogue.edition(&bank) != edition {
+        results.iter_mut().filter(|r| **r == Admission::Declined).for_each(|r| *r = Admission::Failed);
+    }
     (results, ruled)
 }
 

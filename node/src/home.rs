@@ -14,6 +14,7 @@ use std::{
     net::SocketAddr,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -165,6 +166,15 @@ pub struct Home {
 #[derive(Debug)]
 pub struct HomeLock {
     _file: File,
+    /// Threads of the holder change the home one at a time.
+    changing: Mutex<()>,
+}
+
+impl HomeLock {
+    fn change(&self) -> MutexGuard<'_, ()> {
+        // What a panicking writer leaves is the old file or the new one.
+        self.changing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 }
 
 impl Home {
@@ -277,13 +287,15 @@ impl Home {
     }
 
     /// Keeps the ticket of a bank that is joined. A newer ticket for the same bank takes the place of the older one.
-    pub fn keep_ticket(&self, _lock: &HomeLock, ticket: &Ticket) -> Result<(), HomeError> {
+    pub fn keep_ticket(&self, lock: &HomeLock, ticket: &Ticket) -> Result<(), HomeError> {
+        let _one_at_a_time = lock.change();
         let mut settings = self.settings()?;
         let text = ticket.to_string();
         if settings.tickets.contains(&text) {
             return Ok(());
         }
-        settings.tickets.retain(|old| old.parse::<Ticket>().is_ok_and(|old| old.bank() != ticket.bank()));
+        // One that does not read is left for `tickets` to complain of.
+        settings.tickets.retain(|old| old.parse::<Ticket>().map_or(true, |old| old.bank() != ticket.bank()));
         if settings.tickets.len() >= MAX_TICKETS {
             return Err(HomeError::TooManyTickets);
         }
@@ -297,7 +309,8 @@ impl Home {
     }
 
     /// Notes that a daemon has the home's store open.
-    pub fn mark_served(&self, _lock: &HomeLock) -> Result<(), HomeError> {
+    pub fn mark_served(&self, lock: &HomeLock) -> Result<(), HomeError> {
+        let _one_at_a_time = lock.change();
         let mut settings = self.settings()?;
         if settings.served {
             return Ok(());
@@ -326,7 +339,7 @@ impl Home {
                 Err(error) => return Err(HomeError::Io { path, source: error.into() }),
             }
         }
-        Ok(HomeLock { _file: file })
+        Ok(HomeLock { _file: file, changing: Mutex::new(()) })
     }
 
     /// What the last daemon said about itself, if it did not take it back. It may be dead: only asking it tells.

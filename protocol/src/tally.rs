@@ -203,6 +203,11 @@ impl Tally {
         (self.succeeds.get(&new)?.value == *author).then_some(new)
     }
 
+    /// Whether `author` ever taught or withdrew a lesson here.
+    pub fn has_taught(&self, id: &LessonId, author: &AuthorId) -> bool {
+        self.lessons.get(id).is_some_and(|claims| claims.teachings.contains_key(author))
+    }
+
     /// Lessons that any record speaks of, ascending.
     pub fn lessons(&self) -> impl Iterator<Item = LessonId> + '_ {
         self.lessons.keys().copied()

@@ -210,3 +210,26 @@ fn what_a_peer_is_answered_with_is_a_record_that_teaches_the_lesson() {
     assert_eq!((found[0].0.claim().body(), found[0].1.id()), (Some(refund().id()), refund().id()));
     assert!(bench.catalogue.search(&bench.bank.id, "which wine goes with fish", 4).unwrap().is_empty());
 }
+
+#[test]
+fn a_full_bank_beside_it_does_not_hide_what_a_small_bank_knows() {
+    let bench = Bench::new();
+    for n in 0..300 {
+        bench.teach(&lesson(
+            &format!("Refund lamp {n} by gift card and credit card"),
+            &refund().task,
+            &format!("case {n}"),
+        ));
+    }
+    let small = BankInfo::new(key(1).author(), [1; 16], "team");
+    bench.store.add_bank(small.clone()).unwrap();
+    bench.catalogue.open_bank(small.clone());
+    let claim = Claim::Taught { lesson_id: refund().id(), evidence: Evidence::told("person") };
+    let batch = Batch { claims: vec![(claim, Some(refund()))], runs: Vec::new(), skip_if_taught: true };
+    let written = bench.store.write(small.id, &key(1), 0, batch).unwrap();
+    let records: Vec<Record> = written.records().cloned().collect();
+    bench.catalogue.learn(&small.id, &records, &[refund()]);
+    let wish = Wish { k: 1, bank: Some(small.id), ..Wish::default() };
+    let recalled = bench.catalogue.recall(ASK_REFUND, &wish, &[]).unwrap();
+    assert_eq!(recalled.hits.first().map(|h| h.lesson.id()), Some(refund().id()), "{:?}", recalled.reason);
+}

@@ -52,7 +52,8 @@ impl Memory {
         }
         self.0.store.add_bank(info.clone()).map_err(write_failed)?;
         self.0.catalogue.open_bank(info.clone());
-        self.0.engine.event_blocking(Event::BankOpened { bank: info.id, held: Vec::new() }).map_err(stopping)?;
+        let held = self.0.store.record_ids(&info.id);
+        self.0.engine.event_blocking(Event::BankOpened { bank: info.id, held }).map_err(stopping)?;
         Ok(true)
     }
 
@@ -86,15 +87,21 @@ impl Memory {
     pub(super) fn join(&self, text: &str) -> Answer<api::BankJoinResponse> {
         let ticket: Ticket =
             text.parse().map_err(|error: crate::ticket::TicketError| ApiError::bad_request(error.to_string()))?;
+        let joined = self.join_ticket(&ticket)?;
         self.0.home.keep_ticket(&self.0.lock, &ticket)?;
-        self.join_ticket(&ticket)
+        if ticket.owner() != self.me() {
+            // Said by a person just now, so it holds for a bank that was joined long ago as well.
+            self.0.store.set_setting(DEFAULT_BANK, &ticket.bank().id.0).map_err(write_failed)?;
+        }
+        Ok(joined)
     }
 
-    /// Joins the bank of a ticket: it is held here from now on, its nodes are dialled for ever, and it is where lessons go
-    /// when a request names no bank.
+    /// Joins the bank of a ticket: it is held here from now on and its nodes are dialled for ever. The first time, or while
+    /// nothing else was chosen, it is where lessons go when a request names no bank.
     pub fn join_ticket(&self, ticket: &Ticket) -> Answer<api::BankJoinResponse> {
         let info = ticket.bank();
-        if self.open_bank(&info)? && info.owner != self.me() {
+        let fresh = self.open_bank(&info)? || self.0.store.setting(DEFAULT_BANK).is_none();
+        if fresh && info.owner != self.me() {
             self.0.store.set_setting(DEFAULT_BANK, &info.id.0).map_err(write_failed)?;
         }
         let dialing: Vec<String> = ticket.addresses().iter().map(ToString::to_string).collect();
@@ -185,7 +192,7 @@ impl Memory {
             let detail = if missing == 0 {
                 format!("{records} records, every body there")
             } else {
-                format!("{records} records, {missing} bodies missing: 'folklore sync' asks the peers for them")
+                format!("{records} records, {missing} bodies missing: they are asked for at every contact")
             };
             checks.push(Check::new(format!("bank {}", brief(&bank.name)), missing == 0, detail));
         }
@@ -222,7 +229,6 @@ impl Memory {
 /// Peer by peer: was it reached, and is everything here that it held when the sync began.
 fn state_of_sync(before: &Snapshot, now: &Snapshot, only: Option<AuthorId>, began: Time) -> api::SyncResponse {
     let ours: BTreeSet<BankId> = now.banks.keys().copied().collect();
-    let missing_now: usize = now.banks.values().map(|b| b.missing).sum();
     let mut peers = Vec::new();
     for peer in now.peers.iter().filter(|p| only.is_none_or(|o| o == p.id)) {
         let shared: Vec<&BankId> = peer.banks.intersection(&ours).collect();
@@ -237,10 +243,10 @@ fn state_of_sync(before: &Snapshot, now: &Snapshot, only: Option<AuthorId>, bega
             id: peer.id.to_string(),
             reached: peer.connected,
             complete,
-            received: peer.records_in - earlier.map_or(0, |p| p.records_in),
-            sent: peer.records_out - earlier.map_or(0, |p| p.records_out),
+            received: peer.records_in.saturating_sub(earlier.map_or(0, |p| p.records_in)),
+            sent: peer.records_out.saturating_sub(earlier.map_or(0, |p| p.records_out)),
         });
     }
     let missing: Vec<String> = peers.iter().filter(|p| !p.complete).map(|p| p.id.clone()).collect();
-    api::SyncResponse { complete: missing.is_empty() && missing_now == 0, missing, peers }
+    api::SyncResponse { complete: missing.is_empty(), missing, peers }
 }
