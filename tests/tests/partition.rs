@@ -183,8 +183,9 @@ fn a_node_behind_a_forwarded_port_tells_others_that_port_and_no_other() {
     let [to_a, to_b] = link.addresses();
     assert_eq!(joined["dialing"], json!([format!("{to_a}/p2p/{}", a.id())]));
     for (node, other, known) in [(&a, &b, to_b), (&b, &a, to_a)] {
-        until("the peer's address is known", PATIENCE, || {
-            node.peer(&other.id()).filter(|peer| peer["addresses"] == json!([known])).map(drop)
+        let is_told = || node.peer(&other.id()).filter(|peer| peer["addresses"] == json!([known])).map(drop);
+        within(PATIENCE, is_told).unwrap_or_else(|| {
+            panic!("{known} is not what is known: {:#}", node.peer(&other.id()).unwrap_or_default())
         });
     }
 }
