@@ -200,7 +200,6 @@ pub fn start(parts: Parts) -> EngineHandle {
         book: Book::default(),
         book_edition: 0,
         book_written: Arc::default(),
-        loopback: BTreeMap::new(),
     };
     tokio::spawn(engine.run(parts.network.events, receiver, results, parts.dial));
     EngineHandle { commands, clock }
@@ -227,8 +226,6 @@ struct Engine {
     book_edition: u64,
     /// The latest edition on disk.
     book_written: Arc<Mutex<u64>>,
-    /// Whether a peer is reached over loopback: only then are loopback addresses of its own of use here.
-    loopback: BTreeMap<AuthorId, bool>,
 }
 
 impl Engine {
@@ -313,13 +310,11 @@ impl Engine {
             NetworkEvent::Connected { peer, address, dialer } => {
                 let peer = AuthorId(peer);
                 tracing::info!(%peer, address, dialer, "connected");
-                self.loopback.insert(peer, is_loopback(&address));
                 self.handle(Event::Connected { peer, dialled: dialer.then_some(address) });
             }
             NetworkEvent::Disconnected { peer, reason } => {
                 let peer = AuthorId(peer);
                 tracing::info!(%peer, %reason, "disconnected");
-                self.loopback.remove(&peer);
                 self.handle(Event::Disconnected { peer });
             }
             NetworkEvent::DialFailed { target, error } => self.dial_failed(target, &error),
@@ -334,9 +329,10 @@ impl Engine {
                 }
             }
             NetworkEvent::Discovered { peer, addresses } => self.learn(AuthorId(peer), addresses, true),
-            NetworkEvent::Identified { peer, listen_addresses } => {
+            NetworkEvent::Identified { peer, address, listen_addresses } => {
                 let peer = AuthorId(peer);
-                let near = self.loopback.get(&peer).copied().unwrap_or(false);
+                // Only from a peer on this machine are loopback addresses of use here.
+                let near = is_loopback(&address);
                 let usable = listen_addresses.into_iter().filter(|a| near || !is_loopback(a)).collect();
                 self.learn(peer, usable, false);
             }

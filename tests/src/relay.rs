@@ -201,6 +201,11 @@ impl Link {
         self.to_a.open_for(bytes);
     }
 
+    /// Where `a` and `b` are reached, as multiaddresses.
+    pub fn addresses(&self) -> [String; 2] {
+        [self.to_a.multiaddr(), self.to_b.multiaddr()]
+    }
+
     /// Whether it is cut both ways.
     pub fn is_cut(&self) -> bool {
         self.to_a.is_cut() && self.to_b.is_cut()
