@@ -16,6 +16,8 @@ pub mod moves;
 pub mod quote;
 pub mod task;
 mod tools;
+#[cfg(test)]
+mod truth_tests;
 mod verdict;
 
 pub use draft::{CONTENT_BUDGET_BYTES, Draft, Given, INDUCED_BY};

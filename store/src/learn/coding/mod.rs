@@ -16,7 +16,7 @@ mod detour;
 mod patch;
 
 pub(super) use checks::result_line;
-pub(super) use patch::{FilePatch, edits, main_files, patch, told_change};
+pub(super) use patch::{FilePatch, changes, edits, main_files, patch, told_change};
 
 use super::draft::Parts;
 use super::moves::{Move, Work, error_line, work};

@@ -68,7 +68,7 @@ fn says_something(line: &str) -> bool {
 }
 
 /// `in path, old became new` for the first changes of a patch.
-fn changes(files: &[FilePatch<'_>]) -> Vec<String> {
+pub(crate) fn changes(files: &[FilePatch<'_>]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let (mut count, mut left) = (0, 0);
     // Tests beside the change are not what was asked for.
