@@ -12,6 +12,9 @@
 //! A session ends well once everything it found is known here; then this node is complete with the peer as of the time
 //! the session began, and the peer with this node once it has what it was offered.
 
+mod cells;
+mod estimate;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::{
