@@ -12,7 +12,7 @@ use crate::{
     identity::AuthorId,
     known::{Known, Root, ShortId},
     message::{MAX_IDS, MAX_SHORT_IDS, Message, SketchAnswer, SketchHead},
-    node::Node,
+    node::{BankState, Node},
     record::RecordId,
     time::Time,
 };
@@ -92,10 +92,18 @@ fn attempt(known: &mut Known, sketched: &Sketched, salt: Option<&Salt>) -> Attem
 }
 
 impl Responding {
-    /// Whether it holds more cells than a bank keeps, and is still spoken of.
-    fn is_large(&self, now: Time, config: &Config) -> bool {
-        let large = |s: &Sketched| s.theirs.len() > MAX_KEPT && now < s.touched + config.request_timeout_ms;
-        self.sketched.as_ref().is_some_and(large)
+    /// Whether it holds more cells than a bank keeps.
+    pub(super) fn is_large(&self) -> bool {
+        self.sketched.as_ref().is_some_and(|s| s.theirs.len() > MAX_KEPT)
+    }
+}
+
+impl BankState {
+    /// Drops the cells of sessions of which nothing was heard for as long as an answer may take.
+    fn drop_stale_sketches(&mut self, now: Time, config: &Config) {
+        for responding in self.responding.values_mut() {
+            responding.sketched.take_if(|s| now >= s.touched + config.request_timeout_ms);
+        }
     }
 }
 
@@ -137,7 +145,8 @@ impl Node {
         }
         let Some(state) = self.banks.get_mut(&bank) else { return };
         let known = state.known.known_len();
-        let large = state.responding.iter().filter(|(other, r)| **other != peer && r.is_large(now, &self.config)).count();
+        state.drop_stale_sketches(now, &self.config);
+        let large = state.responding.iter().filter(|(other, r)| **other != peer && r.is_large()).count();
         let Some(responding) = state.responding.get_mut(&peer).filter(|r| r.session == session) else { return };
         let Some(sketched) = &mut responding.sketched else { return };
         sketched.touched = now;
@@ -182,7 +191,7 @@ impl Node {
         let Some(sketched) = &mut responding.sketched else { return };
         let have = sketched.theirs.len();
         // Each attempt costs in proportion to what there is, so there must be a good part more than at the last.
-        let worth = have >= sketched.tried + sketched.tried / 16 + 1;
+        let worth = have > sketched.tried + sketched.tried / 16;
         let salt = sketched.head.nonce.map(|theirs| Salt::new(theirs, responding.nonce));
         if worth && salt.is_some() {
             if state.salted_at.is_some_and(|at| now < at + SALTED_EVERY_MS) && sketched.tried == 0 {

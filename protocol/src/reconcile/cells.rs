@@ -91,6 +91,7 @@ impl Cells {
     }
 
     /// The first `len` cells of a set.
+    #[cfg(test)]
     pub(super) fn of(shorts: impl IntoIterator<Item = u64>, len: usize) -> Self {
         let mut cells = Self::new(len);
         shorts.into_iter().for_each(|short| cells.toggle(short));

@@ -156,6 +156,12 @@ impl Pending {
 impl Node {
     /// The regular comparison with a peer, and the next one after it.
     pub(crate) fn reconcile_due(&mut self, bank: BankId, peer: AuthorId, connection: u64, now: Time) {
+        if let Some(state) = self.banks.get_mut(&bank) {
+            let sketching = state.sessions.values().any(|s| matches!(s.stage, Stage::Sketching(_)));
+            if !sketching && !state.responding.values().any(Responding::is_large) {
+                state.known.trim_sketch();
+            }
+        }
         self.start_session(bank, peer, now);
         let at = now + jittered(self.config.reconcile_every_ms, &mut self.rng);
         self.set_timer(at, Timer::Reconcile { bank, peer, connection });
