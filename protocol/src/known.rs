@@ -471,6 +471,12 @@ impl Known {
         self.sketch.trim();
     }
 
+    /// Makes what is kept differ from what is known.
+    #[cfg(test)]
+    pub(crate) fn break_sketch(&mut self, how: impl FnOnce(&mut Sketch)) {
+        how(&mut self.sketch);
+    }
+
     /// Ids known that have a short id.
     pub(crate) fn with_short(&self, short: ShortId) -> Vec<RecordId> {
         self.all.as_ref().unwrap_or(&self.held).with_short(short)

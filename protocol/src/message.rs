@@ -115,7 +115,8 @@ pub struct SketchHead {
     pub root: Root,
     /// How many.
     pub records: u64,
-    /// Their sum: bytes 8 to 23 of each id as a number, little endian, modulo 2^128.
+    /// Their sum modulo 2^128, little endian: of each id its first half plus its second half times a constant, both little
+    /// endian too.
     pub sum: [u8; 16],
     /// The sender's nonce, where short ids are made under a salt of both sides' nonces.
     pub nonce: Option<u64>,

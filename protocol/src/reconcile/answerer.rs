@@ -41,8 +41,10 @@ struct Difference {
 #[derive(Debug, PartialEq, Eq)]
 enum Attempt {
     Found(Difference),
-    /// There are too few cells, or they do not come apart.
-    Unclear,
+    /// There are too few cells, or they do not come apart. `some`: a good part did, so it cannot be far.
+    Unclear {
+        some: bool,
+    },
     /// They came apart, into what cannot be.
     Impossible,
 }
@@ -54,7 +56,10 @@ fn attempt(known: &mut Known, sketched: &Sketched, salt: Option<&Salt>) -> Attem
         None => sketched.theirs.minus(known.sketch_of(len).cells()),
         Some(salt) => sketched.theirs.minus(&salted(salt, &mut |each| known.for_each(each), len)),
     };
-    let Some(found) = difference.peel() else { return Attempt::Unclear };
+    let found = match difference.peel() {
+        Ok(found) => found,
+        Err(some) => return Attempt::Unclear { some: some >= len / 8 },
+    };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     match salt {
         None => {
@@ -85,7 +90,9 @@ fn attempt(known: &mut Known, sketched: &Sketched, salt: Option<&Salt>) -> Attem
         == (known.known_len() as u64).checked_add(theirs.len() as u64);
     let ours_weigh = ours.iter().fold(0, |sum: u128, id| sum.wrapping_add(weight(id)));
     let expected = u128::from_le_bytes(sketched.head.sum).wrapping_sub(known.sketch().sum()).wrapping_add(ours_weigh);
-    if !numbers_fit || (theirs.is_empty() && expected != 0) {
+    // That nothing differs cannot be either: the roots do.
+    let nothing = ours.is_empty() && theirs.is_empty();
+    if nothing || !numbers_fit || (theirs.is_empty() && expected != 0) {
         return Attempt::Impossible;
     }
     Attempt::Found(Difference { ours, theirs, expected })
@@ -191,7 +198,7 @@ impl Node {
         let Some(sketched) = &mut responding.sketched else { return };
         let have = sketched.theirs.len();
         // Each attempt costs in proportion to what there is, so there must be a good part more than at the last.
-        let worth = have > sketched.tried + sketched.tried / 16;
+        let worth = have > sketched.tried + sketched.tried / 32;
         let salt = sketched.head.nonce.map(|theirs| Salt::new(theirs, responding.nonce));
         if worth && salt.is_some() {
             if state.salted_at.is_some_and(|at| now < at + SALTED_EVERY_MS) && sketched.tried == 0 {
@@ -200,7 +207,7 @@ impl Node {
             }
             state.salted_at = Some(now);
         }
-        let outcome = if worth { attempt(&mut state.known, sketched, salt.as_ref()) } else { Attempt::Unclear };
+        let outcome = if worth { attempt(&mut state.known, sketched, salt.as_ref()) } else { Attempt::Unclear { some: false } };
         sketched.tried = sketched.tried.max(have);
         match outcome {
             Attempt::Found(difference) => {
@@ -209,11 +216,10 @@ impl Node {
                 self.tell(bank, peer, difference, salt.is_some(), now);
             }
             Attempt::Impossible => self.stalled(bank, peer, now),
-            Attempt::Unclear => {
+            Attempt::Unclear { some } => {
                 let (session, nonce) = (responding.session, responding.nonce);
-                // Bits of the same ids, whatever the salt; they do not change what it is asked for again.
-                let first = !std::mem::replace(&mut responding.estimated, true);
-                let estimate = first.then(|| state.known.sketch().estimate().to_bytes());
+                let tells = worth && !some && !std::mem::replace(&mut responding.estimated, true);
+                let estimate = tells.then(|| state.known.sketch().estimate().to_bytes());
                 let (have, records) = (have as u32, state.known.known_len() as u64);
                 self.answer(bank, peer, session, SketchAnswer::More { have, records, nonce, estimate });
             }

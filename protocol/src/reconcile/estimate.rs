@@ -1,8 +1,8 @@
 //! How many ids two sets differ in, told from 640 bytes a set.
 //!
 //! An odd sketch (Mitzenmacher, Pagh, Pham, WWW 2014): each id flips one bit, so the XOR of two sets' bits is that of their
-//! difference, and the share of ones tells how many flips there were. 4,096 bits see every id, which is within 4 % for
-//! differences up to 3,000 and fades beyond 6,000; 1,024 more see one id in 128 and are within 15 % up to 180,000.
+//! difference, and the share of ones tells how many flips there were. 4,096 bits see every id, whose error is 4 % for
+//! differences up to 3,000 and fades beyond 6,000; 1,024 more see one id in 128 with an error of 12 % up to 180,000.
 
 use super::cells::mix;
 
@@ -33,7 +33,8 @@ impl Default for Estimate {
 pub(super) struct Estimated {
     /// About so many ids.
     pub(super) ids: usize,
-    /// It may well be this many more percent.
+    /// It may well be this many more percent. (A little more than one standard deviation: what is made of it, a number of
+    /// cells, is generous itself.)
     pub(super) margin_percent: usize,
 }
 
@@ -68,7 +69,12 @@ impl Estimate {
         let fine = flips(&self.fine, &other.fine);
         // Beyond this the share of ones is so near one half that it tells little.
         if fine < 6_000 {
-            return Estimated { ids: fine, margin_percent: if fine < 3_000 { 8 } else { 15 } };
+            let margin_percent = match fine {
+                0..1_200 => 4,
+                1_200..3_000 => 6,
+                _ => 12,
+            };
+            return Estimated { ids: fine, margin_percent };
         }
         let coarse = flips(&self.coarse, &other.coarse);
         Estimated { ids: coarse * SAMPLED as usize, margin_percent: 20 }
@@ -118,7 +124,8 @@ mod tests {
                 off += u32::from(told.ids + told.ids * told.margin_percent / 100 + 3 < d as usize);
                 assert!(told.ids as u64 <= 2 * d + 3, "{told:?} of {d}");
             }
-            assert!(off <= 4, "{off} of 60 estimates of {d} were too small");
+            println!("{off} of 60 estimates of {d} were too small");
+            assert!(off <= 12, "{off} of 60 estimates of {d} were too small");
         }
     }
 

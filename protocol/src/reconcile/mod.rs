@@ -61,7 +61,7 @@
 //! | colliding short ids | the checks above, then the salt, then the tree |
 //! | endless cells | [`MAX_SESSION_CELLS`], and never more than both sets together could call for; then the tree |
 //! | a claimed size that is a lie | it only sizes the first batch, within the same bound; the numbers must fit at the end |
-//! | cells that mean nothing | taking them apart ends after as many ids as cells; it is tried again only once there are a sixteenth more |
+//! | cells that mean nothing | taking them apart ends after as many ids as cells; it is tried again only once there are a good part more |
 //! | many large sessions at once | [`MAX_LARGE`] a bank, then the tree, for which the answerer keeps nothing |
 //! | making this node code its set under ever new salts | once in [`SALTED_EVERY_MS`] a bank, then the tree |
 //! | records found and never delivered | they are asked for like any other, of others too; the session does not complete |
@@ -81,6 +81,8 @@ mod estimate;
 mod opener;
 mod session;
 mod sketch;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 pub(crate) use answerer::Batch;

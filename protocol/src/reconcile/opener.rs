@@ -104,6 +104,7 @@ impl Node {
             differ: 0,
             enough: 0,
             salted: false,
+            served: self.peers.get(&peer).map_or(0, |p| p.records_out),
             step: 0,
             waiting: false,
         };
@@ -259,13 +260,16 @@ impl Node {
             self.send_cells(bank, peer, have, sent, now);
             return;
         }
-        let mut to = sent + sent / 5 + MIN_CELLS;
+        let enough = cells_for(session.differ);
+        // Not so few that the other side does not find them worth an attempt.
+        let least = sent + sent / 24 + 8;
+        let mut to = if sent < enough { enough.max(least) } else { sent + sent / 8 } + MIN_CELLS;
         if let Some(theirs) = estimate.as_deref().and_then(Estimate::from_bytes) {
             let told = state.known.sketch().estimate().difference(&theirs);
             session.differ = session.differ.max(told.ids);
             let differ = session.differ + session.differ * told.margin_percent / 100;
-            to = cells_for(differ).max(sent + sent / 16 + 8);
-        } else if sent > 2 * cells_for(session.differ) + 100 && sketching.salt.is_none() {
+            to = cells_for(differ).max(least);
+        } else if sent > 2 * enough + 4 * MIN_CELLS && sketching.salt.is_none() {
             // Far more than the difference calls for. Somebody has prepared ids that do not come apart.
             self.sketch_salted(bank, peer, nonce, now);
             return;

@@ -30,6 +30,8 @@ pub(crate) struct Session {
     pub(super) enough: usize,
     /// It has started over under a salt.
     pub(super) salted: bool,
+    /// Records sent to the peer when it was last looked whether the session goes on.
+    pub(super) served: u64,
     /// Counts what was sent, so that the timer of an earlier message does nothing.
     pub(super) step: u64,
     /// An answer is owed.
@@ -172,8 +174,9 @@ impl Node {
         let Some(state) = self.banks.get_mut(&bank) else { return false };
         let Some(mut session) = state.sessions.remove(&peer) else { return true };
         session.failed |= session.pending.sweep(state);
-        let over = matches!(session.stage, Stage::Found { .. }) && session.pending.is_empty();
-        if over {
+        let served = self.peers.get(&peer).map_or(0, |p| p.records_out);
+        let fetching = std::mem::replace(&mut session.served, served) != served;
+        if matches!(session.stage, Stage::Found { .. }) && session.pending.is_empty() && !fetching {
             return true; // All it still waited for was a word of the other side, which a new comparison replaces.
         }
         state.sessions.insert(peer, session);
