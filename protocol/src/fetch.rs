@@ -1,6 +1,7 @@
 //! Records known to be missing: who has them, who was asked, what came.
 //!
-//! An id is asked of one peer at a time, however many offer it, so that no record is fetched twice; it goes back to the
+//! Records go by their short ids here: all that a reconcile finds out is those, and whoever is asked for one gives every
+//! record that has it. An id is asked of one peer at a time, however many offer it, so that no record is fetched twice; it goes back to the
 //! others when that peer fails. All of it is in memory: what is lost in a crash is found again by the next reconcile, and
 //! every batch that was answered is already on disk.
 
@@ -9,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     config::{MAX_WANTED, MAX_WANTED_OF_ONE, REQUESTS_PER_PEER},
     identity::AuthorId,
+    known::ShortId,
     message::MAX_FETCH,
-    record::RecordId,
 };
 
 /// Most peers remembered as a source of one record.
@@ -37,15 +38,15 @@ struct Want {
 #[derive(Debug, Clone)]
 struct Request {
     peer: AuthorId,
-    left: BTreeSet<RecordId>,
+    left: BTreeSet<ShortId>,
 }
 
 /// The missing records of one bank.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
-    wants: BTreeMap<RecordId, Want>,
+    wants: BTreeMap<ShortId, Want>,
     /// For each source, ids that may be asked of it now.
-    idle: BTreeMap<AuthorId, BTreeSet<RecordId>>,
+    idle: BTreeMap<AuthorId, BTreeSet<ShortId>>,
     requests: BTreeMap<u64, Request>,
     /// Records to ask of a connected peer at once, where not [`FIRST_FETCH`].
     at_once: BTreeMap<AuthorId, usize>,
@@ -53,7 +54,8 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// Notes that `source` has `id`. False when the list is full; the next reconcile finds it again.
-    pub(crate) fn want(&mut self, id: RecordId, source: AuthorId) -> bool {
+    pub(crate) fn want(&mut self, id: impl Into<ShortId>, source: AuthorId) -> bool {
+        let id = id.into();
         let full =
             self.wants.len() >= MAX_WANTED || self.idle.get(&source).is_some_and(|ids| ids.len() >= MAX_WANTED_OF_ONE);
         if !self.wants.contains_key(&id) && full {
@@ -77,9 +79,9 @@ impl Wanted {
     }
 
     /// Takes a batch to ask of `peer` under the number `request`.
-    pub(crate) fn ask(&mut self, peer: AuthorId, request: u64) -> Vec<RecordId> {
+    pub(crate) fn ask(&mut self, peer: AuthorId, request: u64) -> Vec<ShortId> {
         let at_once = self.at_once.get(&peer).copied().unwrap_or(FIRST_FETCH);
-        let ids: Vec<RecordId> = self.idle.get(&peer).into_iter().flatten().take(at_once).copied().collect();
+        let ids: Vec<ShortId> = self.idle.get(&peer).into_iter().flatten().take(at_once).copied().collect();
         for id in &ids {
             self.set_stage(id, Stage::Asked(request));
         }
@@ -95,7 +97,7 @@ impl Wanted {
     }
 
     /// Notes that a requested record came and goes to storage. False if it was not asked for.
-    pub(crate) fn came(&mut self, request: u64, id: &RecordId) -> bool {
+    pub(crate) fn came(&mut self, request: u64, id: &ShortId) -> bool {
         let asked = self.requests.get_mut(&request).is_some_and(|r| r.left.remove(id));
         if asked {
             self.set_stage(id, Stage::Admitting);
@@ -112,12 +114,12 @@ impl Wanted {
     }
 
     /// Notes that a record goes to storage that came without being asked for.
-    pub(crate) fn pushed(&mut self, id: &RecordId) {
-        self.set_stage(id, Stage::Admitting);
+    pub(crate) fn pushed(&mut self, id: impl Into<ShortId>) {
+        self.set_stage(&id.into(), Stage::Admitting);
     }
 
     /// Ends a request. Ids it left go back to be asked for; from the same peer too unless `blame`.
-    pub(crate) fn end(&mut self, request: u64, blame: bool) -> Vec<RecordId> {
+    pub(crate) fn end(&mut self, request: u64, blame: bool) -> Vec<ShortId> {
         let Some(ended) = self.requests.remove(&request) else { return Vec::new() };
         let mut orphans = Vec::new();
         for id in ended.left {
@@ -146,17 +148,17 @@ impl Wanted {
     }
 
     /// Whether somebody but `peer` is known to have `id`.
-    pub(crate) fn has_other_source(&self, id: &RecordId, peer: &AuthorId) -> bool {
+    pub(crate) fn has_other_source(&self, id: &ShortId, peer: &AuthorId) -> bool {
         self.wants.get(id).is_some_and(|want| want.sources.iter().any(|source| source != peer))
     }
 
     /// Puts a record back that storage could not take.
-    pub(crate) fn retry(&mut self, id: &RecordId) {
-        self.set_stage(id, Stage::Idle);
+    pub(crate) fn retry(&mut self, id: impl Into<ShortId>) {
+        self.set_stage(&id.into(), Stage::Idle);
     }
 
     /// `peer` does not have `id`, or gave a bad one. True if nobody else is known to have it: it is then forgotten.
-    pub(crate) fn drop_source(&mut self, id: &RecordId, peer: &AuthorId) -> bool {
+    pub(crate) fn drop_source(&mut self, id: &ShortId, peer: &AuthorId) -> bool {
         let Some(want) = self.wants.get_mut(id) else { return false };
         want.sources.retain(|s| s != peer);
         let orphan = want.sources.is_empty();
@@ -170,9 +172,10 @@ impl Wanted {
     }
 
     /// The record is known now.
-    pub(crate) fn resolve(&mut self, id: &RecordId) {
-        self.set_stage(id, Stage::Admitting);
-        self.wants.remove(id);
+    pub(crate) fn resolve(&mut self, id: impl Into<ShortId>) {
+        let id = id.into();
+        self.set_stage(&id, Stage::Admitting);
+        self.wants.remove(&id);
     }
 
     /// `peer` is gone: nothing can be asked of it.
@@ -181,7 +184,7 @@ impl Wanted {
         for request in requests {
             self.end(request, false);
         }
-        let gone: Vec<RecordId> =
+        let gone: Vec<ShortId> =
             self.wants.iter().filter(|(_, w)| w.sources.contains(peer)).map(|(id, _)| *id).collect();
         for id in gone {
             // A record already with storage is not put back by this: its answer will resolve or retry it.
@@ -191,18 +194,23 @@ impl Wanted {
         self.at_once.remove(peer);
     }
 
+    /// Whether a record is missing, wherever it may be on its way.
+    pub(crate) fn wants(&self, id: impl Into<ShortId>) -> bool {
+        self.wants.contains_key(&id.into())
+    }
+
     /// How many records are missing.
     pub(crate) fn len(&self) -> usize {
         self.wants.len()
     }
 
-    fn set_stage_if_asked(&mut self, id: &RecordId, request: u64) {
+    fn set_stage_if_asked(&mut self, id: &ShortId, request: u64) {
         if self.wants.get(id).is_some_and(|w| w.stage == Stage::Asked(request)) {
             self.set_stage(id, Stage::Idle);
         }
     }
 
-    fn set_stage(&mut self, id: &RecordId, stage: Stage) {
+    fn set_stage(&mut self, id: &ShortId, stage: Stage) {
         let Some(want) = self.wants.get_mut(id) else { return };
         for source in &want.sources {
             let ids = self.idle.entry(*source).or_default();
@@ -223,8 +231,8 @@ mod tests {
     const A: AuthorId = AuthorId([1; 32]);
     const B: AuthorId = AuthorId([2; 32]);
 
-    fn id(n: u8) -> RecordId {
-        RecordId([n; 32])
+    fn id(n: u8) -> ShortId {
+        ShortId([n; 8])
     }
 
     #[test]
@@ -238,7 +246,7 @@ mod tests {
         assert_eq!(wanted.ask(B, 3), [id(1)]);
         assert!(wanted.came(3, &id(1)));
         assert!(!wanted.came(3, &id(1)), "nothing comes twice");
-        wanted.resolve(&id(1));
+        wanted.resolve(id(1));
         assert_eq!(wanted.len(), 0);
         assert!(wanted.askable().is_empty());
     }
@@ -279,7 +287,7 @@ mod tests {
             let ids = wanted.ask(A, request);
             sizes.push(ids.len());
             wanted.answered(request);
-            ids.iter().for_each(|id| wanted.resolve(id));
+            ids.iter().for_each(|id| wanted.resolve(*id));
             wanted.end(request, false);
         }
         assert_eq!(sizes, [FIRST_FETCH, 2 * FIRST_FETCH, 4 * FIRST_FETCH, 8 * FIRST_FETCH]);
@@ -295,10 +303,10 @@ mod tests {
         let mut wanted = Wanted::default();
         wanted.want(id(1), A);
         wanted.ask(A, 1);
-        wanted.pushed(&id(1));
+        wanted.pushed(id(1));
         wanted.end(1, false);
         assert!(wanted.askable().is_empty());
-        wanted.retry(&id(1));
+        wanted.retry(id(1));
         assert_eq!(wanted.askable(), [A]);
     }
 }

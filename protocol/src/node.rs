@@ -20,13 +20,14 @@ use crate::{
     config::{Config, MAX_ADMITTING, MAX_STRIKES, SERVED_PER_PEER},
     fetch::Wanted,
     identity::AuthorId,
-    known::{Known, Root},
+    known::{Known, Root, ShortId},
     lesson::LessonId,
     message::{
-        BankTag, GreetedBank, Item, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message, PROTOCOL_VERSION, RefusalCode,
+        BankTag, GreetedBank, ITEMS_BUDGET_BYTES, Item, MAX_FETCH, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message,
+        PROTOCOL_VERSION, RefusalCode,
     },
     peers::{DialTarget, Peers, jittered},
-    reconcile::{Responding, Session},
+    reconcile::{Batch, MAX_SAME_SHORT, Responding, Session, Which},
     record::{Record, RecordId, UnverifiedRecord},
     time::Time,
 };
@@ -245,11 +246,18 @@ pub enum Effect {
     },
 }
 
+/// What came of a request for records.
+struct Delivery {
+    items: Vec<Item>,
+    absent: Vec<RecordId>,
+    unknown: Vec<ShortId>,
+}
+
 /// What a ticket waits for.
 #[derive(Debug)]
 pub(crate) enum Pending {
     Admit { bank: BankId, from: AuthorId, items: Vec<(RecordId, PushedAs)> },
-    Serve { peer: AuthorId, bank: BankId, request: Option<u64> },
+    Serve { peer: AuthorId, bank: BankId, request: u64, unknown: Vec<ShortId> },
     Search { peer: AuthorId, bank: BankId, request: u64 },
 }
 
@@ -287,11 +295,18 @@ pub(crate) struct BankState {
     pub stalled_until: Option<Time>,
     pub sessions: BTreeMap<AuthorId, Session>,
     pub responding: BTreeMap<AuthorId, Responding>,
+    /// When a peer last had this node code the whole set under a salt.
+    pub salted_at: Option<Time>,
 }
 
 impl BankState {
     pub(crate) fn is_new(&self, id: &RecordId) -> bool {
         !self.known.contains(id) && !self.admitting.contains(id)
+    }
+
+    /// Whether a record with this short id is known or with storage.
+    pub(crate) fn has_short(&self, short: ShortId) -> bool {
+        self.admitting.range(short.range()).next().is_some() || !self.known.with_short(short).is_empty()
     }
 }
 
@@ -595,7 +610,7 @@ impl Node {
         for bank in differing {
             // One of the two opens; the other does so only if nothing came.
             if me < peer {
-                self.start_session(bank, peer, now);
+                self.start_differing(bank, peer, now);
             } else {
                 let at = now + self.config.reconcile_fallback_ms;
                 self.set_timer(at, Timer::Fallback { bank, peer, connection, since: now });
@@ -642,36 +657,49 @@ impl Node {
             Message::Probed { bank, session, answers } => self.receive_probed(peer, bank, session, answers, now),
             Message::Offer { bank, session, ids, last } => self.receive_offer(peer, bank, session, ids, last, now),
             Message::Fetch { bank, request, ids } => {
-                if self.may_serve(peer) {
-                    let ticket = self.issue(Pending::Serve { peer, bank, request: Some(request) });
-                    let budget_bytes = crate::message::ITEMS_BUDGET_BYTES;
-                    self.emit(Effect::Load { ticket, bank, ids, budget_bytes });
-                }
+                self.receive_fetch(peer, bank, request, ids);
             }
-            Message::Records { bank, request, items, absent } => {
-                self.receive_records(peer, bank, request, items, absent, now);
+            Message::Records { bank, request, items, absent, unknown } => {
+                self.receive_records(peer, bank, request, Delivery { items, absent, unknown }, now);
             }
             Message::Ask { bank, request, query, hits } => self.receive_ask(peer, bank, request, query, hits),
             Message::Answer { bank, request, items, records } => {
                 self.receive_answer(peer, bank, request, items, records);
             }
+            Message::Compare { bank, session, root } => self.receive_compare(peer, bank, session, root, now),
+            Message::Sketch { bank, session, head, from, cells, last } => {
+                self.receive_sketch(peer, bank, session, Batch { head, from: from as usize, cells, last }, now);
+            }
+            Message::Sketched { bank, session, answer } => self.receive_sketched(peer, bank, session, answer, now),
+        }
+    }
+
+    fn receive_fetch(&mut self, peer: AuthorId, bank: BankId, request: u64, shorts: Vec<ShortId>) {
+        let Some(state) = self.banks.get(&bank) else { return };
+        let (mut ids, mut unknown) = (Vec::new(), Vec::new());
+        for short in shorts {
+            let known = state.known.with_short(short);
+            if known.is_empty() {
+                unknown.push(short);
+            }
+            ids.extend(known.into_iter().take(MAX_SAME_SHORT));
+        }
+        if ids.is_empty() {
+            self.send(peer, Message::Records { bank, request, items: Vec::new(), absent: Vec::new(), unknown });
+        } else if self.may_serve(peer) {
+            ids.truncate(MAX_FETCH);
+            let ticket = self.issue(Pending::Serve { peer, bank, request, unknown });
+            self.emit(Effect::Load { ticket, bank, ids, budget_bytes: ITEMS_BUDGET_BYTES });
         }
     }
 
     fn loaded(&mut self, ticket: Ticket, items: Vec<Item>, absent: Vec<RecordId>) {
-        let Some(Pending::Serve { peer, bank, request }) = self.tickets.remove(&ticket) else { return };
+        let Some(Pending::Serve { peer, bank, request, unknown }) = self.tickets.remove(&ticket) else { return };
         self.served(&peer);
         if let Some(peer) = self.peers.get_mut(&peer) {
             peer.records_out += items.len() as u64;
         }
-        match request {
-            Some(request) => self.send(peer, Message::Records { bank, request, items, absent }),
-            None => {
-                for item in items {
-                    self.send(peer, Message::Push { bank, hops: 0, item });
-                }
-            }
-        }
+        self.send(peer, Message::Records { bank, request, items, absent, unknown });
     }
 
     // ---- fetching and admission ----
@@ -695,34 +723,37 @@ impl Node {
         }
     }
 
-    fn receive_records(
-        &mut self,
-        peer: AuthorId,
-        bank: BankId,
-        request: u64,
-        items: Vec<Item>,
-        absent: Vec<RecordId>,
-        now: Time,
-    ) {
+    fn receive_records(&mut self, peer: AuthorId, bank: BankId, request: u64, delivery: Delivery, now: Time) {
+        let Delivery { items, absent, unknown } = delivery;
         let Some(state) = self.banks.get_mut(&bank) else { return };
         if !state.wanted.is_asked(request, &peer) {
             return; // Late: it was given up, and is asked for elsewhere.
         }
-        let mut breaches = u32::from(items.is_empty() && absent.is_empty());
+        let mut breaches = u32::from(items.is_empty() && absent.is_empty() && unknown.is_empty());
+        let (mut came, mut idle) = (BTreeSet::new(), BTreeSet::new());
         let mut incoming = Vec::new();
         let mut admit = Vec::new();
         for item in items {
             match parse_item(&bank, item) {
                 // A teaching without its lesson is taken only from the last who offers it; the others may have both.
                 Ok((record, None))
-                    if record.fields().claim.body().is_some() && state.wanted.has_other_source(&record.id(), &peer) =>
+                    if record.fields().claim.body().is_some()
+                        && state.wanted.has_other_source(&ShortId::of(&record.id()), &peer) =>
                 {
-                    if state.wanted.came(request, &record.id()) {
-                        state.wanted.retry(&record.id());
-                        state.wanted.drop_source(&record.id(), &peer);
+                    let short = ShortId::of(&record.id());
+                    if state.wanted.came(request, &short) {
+                        state.wanted.retry(short);
+                        state.wanted.drop_source(&short, &peer);
                     }
                 }
-                Ok((record, body)) if state.wanted.came(request, &record.id()) => {
+                Ok((record, body))
+                    if came.contains(&ShortId::of(&record.id()))
+                        || state.wanted.came(request, &ShortId::of(&record.id())) =>
+                {
+                    came.insert(ShortId::of(&record.id()));
+                    if state.known.contains(&record.id()) {
+                        idle.insert(ShortId::of(&record.id()));
+                    }
                     if state.is_new(&record.id()) {
                         state.admitting.insert(record.id());
                         admit.push((record.id(), PushedAs::Fetched));
@@ -732,18 +763,24 @@ impl Node {
                 _ => breaches += 1,
             }
         }
-        let mut orphans = Vec::new();
-        for id in absent {
-            if state.wanted.drop_source(&id, &peer) {
-                orphans.push(id);
-            }
+        // Known already, and nothing new came by the same short id: it is not on its way to storage.
+        for (id, _) in &admit {
+            idle.remove(&ShortId::of(id));
         }
         if breaches == 0 {
             state.wanted.answered(request);
         }
+        idle.iter().for_each(|short| state.wanted.resolve(*short));
+        let absent: Vec<RecordId> =
+            absent.into_iter().filter(|id| state.wanted.drop_source(&ShortId::of(id), &peer)).collect();
+        let mut orphans = unknown;
+        orphans.retain(|short| state.wanted.drop_source(short, &peer));
         orphans.extend(state.wanted.end(request, breaches > 0));
-        for id in orphans {
-            self.resolved(bank, &id, Some(&peer), breaches == 0, now);
+        for id in absent {
+            self.resolved(bank, Which::Id(&id), Some(&peer), breaches == 0, now);
+        }
+        for short in orphans.into_iter().chain(idle) {
+            self.resolved(bank, Which::Short(short), Some(&peer), false, now);
         }
         (0..breaches).for_each(|_| self.strike(peer, now));
         self.admit(bank, peer, admit, incoming);
@@ -777,8 +814,8 @@ impl Node {
                     if let Some(peer) = self.peers.get_mut(&from).filter(|_| new) {
                         peer.records_in += 1;
                     }
-                    state.wanted.resolve(&id);
-                    self.resolved(bank, &id, None, true, now);
+                    state.wanted.resolve(id);
+                    self.resolved(bank, Which::Id(&id), None, true, now);
                     if new {
                         match how {
                             PushedAs::Fetched => fetched.push(id),
@@ -788,15 +825,15 @@ impl Node {
                 }
                 Admission::Declined => {
                     state.known.decline(id);
-                    state.wanted.resolve(&id);
-                    self.resolved(bank, &id, None, true, now);
+                    state.wanted.resolve(id);
+                    self.resolved(bank, Which::Id(&id), None, true, now);
                 }
                 Admission::Invalid => {
                     // The id does not cover the signature, so another peer may have the true record.
-                    if state.wanted.drop_source(&id, &from) {
-                        self.resolved(bank, &id, Some(&from), false, now);
+                    if state.wanted.drop_source(&ShortId::of(&id), &from) {
+                        self.resolved(bank, Which::Id(&id), Some(&from), false, now);
                     } else {
-                        state.wanted.retry(&id);
+                        state.wanted.retry(id);
                     }
                     self.strike(from, now);
                 }
@@ -840,7 +877,7 @@ impl Node {
                 let opened = self.banks.get(&bank).is_some_and(|b| b.responding.contains_key(&peer));
                 let complete = self.peers.get(&peer).and_then(|p| p.complete_as_of.get(&bank));
                 if self.is_connection(&peer, connection) && !opened && complete.is_none_or(|at| *at < since) {
-                    self.start_session(bank, peer, now);
+                    self.start_differing(bank, peer, now);
                 }
             }
             Timer::Session { bank, peer, session, step } => self.session_timed_out(bank, peer, session, step),
@@ -855,7 +892,7 @@ impl Node {
             Timer::Ask { number } => self.end_ask(number),
             Timer::Retry { bank, id } => {
                 if let Some(state) = self.banks.get_mut(&bank) {
-                    state.wanted.retry(&id);
+                    state.wanted.retry(id);
                     self.pump(bank, now);
                 }
             }

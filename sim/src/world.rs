@@ -586,5 +586,8 @@ fn name_of(message: &Message) -> &'static str {
         Message::Records { .. } => "records",
         Message::Ask { .. } => "ask",
         Message::Answer { .. } => "answer",
+        Message::Compare { .. } => "compare",
+        Message::Sketch { .. } => "sketch",
+        Message::Sketched { .. } => "sketched",
     }
 }
