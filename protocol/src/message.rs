@@ -65,6 +65,9 @@ pub struct GreetedBank {
     pub root: Root,
     /// Records the sender holds.
     pub records: u64,
+    /// An earlier session found records that the receiver has, and they are still missing at the sender: it fetches them now,
+    /// and compares when it has them.
+    pub resumes: bool,
 }
 
 /// A record on its way, with the body it names.
@@ -256,10 +259,12 @@ pub enum Message {
         bank: BankId,
         /// The asker's number for the request.
         request: u64,
+        /// Records and bodies in the answer should not be more than this, but for the first.
+        budget_bytes: u32,
         /// At most [`MAX_FETCH`]. Every record is meant that has one of these.
         ids: Vec<ShortId>,
     },
-    /// Answers [`Message::Fetch`]: as many as fit [`ITEMS_BUDGET_BYTES`], in the order asked.
+    /// Answers [`Message::Fetch`]: as many as fit its budget and [`ITEMS_BUDGET_BYTES`], in the order asked.
     Records {
         /// The bank.
         bank: BankId,
@@ -501,7 +506,12 @@ mod tests {
 
     #[test]
     fn a_list_over_its_limit_is_refused() {
-        let many = Message::Fetch { bank: BankId([1; 32]), request: 1, ids: vec![ShortId([0; 8]); MAX_FETCH + 1] };
+        let many = Message::Fetch {
+            bank: BankId([1; 32]),
+            request: 1,
+            budget_bytes: 1,
+            ids: vec![ShortId([0; 8]); MAX_FETCH + 1],
+        };
         assert!(Message::decode(&many.encode()).is_err());
     }
 

@@ -18,7 +18,7 @@ use crate::{
     bank::BankId,
     canonical::{DecodeError, shorten},
     config::{Config, MAX_ADMITTING, MAX_STRIKES, SERVED_PER_PEER},
-    fetch::Wanted,
+    fetch::{Batch, Wanted},
     identity::AuthorId,
     known::{Known, Root, ShortId},
     lesson::LessonId,
@@ -27,7 +27,7 @@ use crate::{
         PROTOCOL_VERSION, RefusalCode,
     },
     peers::{DialTarget, Peers, jittered},
-    reconcile::{Batch, MAX_SAME_SHORT, Responding, Session, Which},
+    reconcile::{CellBatch, MAX_SAME_SHORT, Responding, Session, Which},
     record::{Record, RecordId, UnverifiedRecord},
     time::Time,
 };
@@ -272,7 +272,7 @@ pub(crate) enum PushedAs {
 pub(crate) enum Timer {
     Greeting { peer: AuthorId, connection: u64 },
     Reconcile { bank: BankId, peer: AuthorId, connection: u64 },
-    Fallback { bank: BankId, peer: AuthorId, connection: u64, since: Time },
+    Fallback { bank: BankId, peer: AuthorId, connection: u64, since: Time, served: u64 },
     Session { bank: BankId, peer: AuthorId, session: u64, step: u64 },
     Request { bank: BankId, request: u64 },
     Graft { bank: BankId, peer: AuthorId },
@@ -295,6 +295,9 @@ pub(crate) struct BankState {
     pub stalled_until: Option<Time>,
     pub sessions: BTreeMap<AuthorId, Session>,
     pub responding: BTreeMap<AuthorId, Responding>,
+    /// Peers of which it is fetched what an earlier connection left, before anything is compared; with the number of records
+    /// that had come of each when it was last looked.
+    pub resuming: BTreeMap<AuthorId, u64>,
     /// When a peer last had this node code the whole set under a salt.
     pub salted_at: Option<Time>,
 }
@@ -546,6 +549,7 @@ impl Node {
             state.wanted.disconnected(&peer);
             state.sessions.remove(&peer);
             state.responding.remove(&peer);
+            state.resuming.remove(&peer);
             state.grafts.remove(&peer);
             state.lazy.remove(&peer);
         }
@@ -562,6 +566,7 @@ impl Node {
             tag: BankTag::new(bank, &me, &peer),
             root: state.known.known_root(),
             records: state.known.held_len() as u64,
+            resumes: !state.wanted.is_drained(&peer),
         });
         let message = Message::Hello { version: PROTOCOL_VERSION, banks: banks.collect() };
         self.send(peer, message);
@@ -576,7 +581,7 @@ impl Node {
         }
         let Some(state) = self.peers.get_mut(&peer) else { return };
         state.greeted = true;
-        state.tags = banks.into_iter().map(|b| (b.tag, (b.root, b.records))).collect();
+        state.tags = banks.into_iter().map(|bank| (bank.tag, bank)).collect();
         self.match_banks(peer, now);
     }
 
@@ -587,18 +592,19 @@ impl Node {
         let connection = state.connection;
         let mut differing = Vec::new();
         for (bank, known) in &mut self.banks {
-            let Some((root, _)) = state.tags.get(&BankTag::new(bank, &peer, &me)) else {
+            let Some(greeted) = state.tags.get(&BankTag::new(bank, &peer, &me)) else {
                 state.banks.remove(bank);
                 continue;
             };
             state.banks.insert(*bank);
             // Whoever shares a bank is worth finding again, whichever side dialled.
             state.keep = true;
-            if *root == known.known.known_root() {
+            let resumes = known.wanted.returned(peer);
+            if greeted.root == known.known.known_root() {
                 state.complete_as_of.insert(*bank, now);
                 state.last_sync = Some(now);
             } else {
-                differing.push(*bank);
+                differing.push((*bank, resumes, greeted.resumes));
             }
             if state.compared_regularly.insert(*bank) {
                 let at = now + jittered(self.config.reconcile_every_ms, &mut self.rng);
@@ -607,13 +613,14 @@ impl Node {
                 self.timers.insert((at, number, Timer::Reconcile { bank: *bank, peer, connection }));
             }
         }
-        for bank in differing {
-            // One of the two opens; the other does so only if nothing came.
-            if me < peer {
+        for (bank, resumes, it_resumes) in differing {
+            if resumes {
+                self.resume(bank, peer, now);
+            } else if me < peer && !it_resumes {
                 self.start_differing(bank, peer, now);
             } else {
-                let at = now + self.config.reconcile_fallback_ms;
-                self.set_timer(at, Timer::Fallback { bank, peer, connection, since: now });
+                // One of the two opens; the other does so only if nothing came.
+                self.fall_back(bank, peer, connection, now);
             }
         }
     }
@@ -656,8 +663,9 @@ impl Node {
             Message::Probe { bank, session, probes } => self.receive_probe(peer, bank, session, probes, now),
             Message::Probed { bank, session, answers } => self.receive_probed(peer, bank, session, answers, now),
             Message::Offer { bank, session, ids, last } => self.receive_offer(peer, bank, session, ids, last, now),
-            Message::Fetch { bank, request, ids } => {
-                self.receive_fetch(peer, bank, request, ids);
+            Message::Fetch { bank, request, budget_bytes, ids } => {
+                let budget_bytes = ITEMS_BUDGET_BYTES.min(budget_bytes as usize);
+                self.receive_fetch(peer, bank, request, budget_bytes, ids);
             }
             Message::Records { bank, request, items, absent, unknown } => {
                 self.receive_records(peer, bank, request, Delivery { items, absent, unknown }, now);
@@ -668,13 +676,13 @@ impl Node {
             }
             Message::Compare { bank, session, root } => self.receive_compare(peer, bank, session, root, now),
             Message::Sketch { bank, session, head, from, cells, last } => {
-                self.receive_sketch(peer, bank, session, Batch { head, from: from as usize, cells, last }, now);
+                self.receive_sketch(peer, bank, session, CellBatch { head, from: from as usize, cells, last }, now);
             }
             Message::Sketched { bank, session, answer } => self.receive_sketched(peer, bank, session, answer, now),
         }
     }
 
-    fn receive_fetch(&mut self, peer: AuthorId, bank: BankId, request: u64, shorts: Vec<ShortId>) {
+    fn receive_fetch(&mut self, peer: AuthorId, bank: BankId, request: u64, budget_bytes: usize, shorts: Vec<ShortId>) {
         let Some(state) = self.banks.get(&bank) else { return };
         let (mut ids, mut unknown) = (Vec::new(), Vec::new());
         for short in shorts {
@@ -689,7 +697,7 @@ impl Node {
         } else if self.may_serve(peer) {
             ids.truncate(MAX_FETCH);
             let ticket = self.issue(Pending::Serve { peer, bank, request, unknown });
-            self.emit(Effect::Load { ticket, bank, ids, budget_bytes: ITEMS_BUDGET_BYTES });
+            self.emit(Effect::Load { ticket, bank, ids, budget_bytes });
         }
     }
 
@@ -709,18 +717,19 @@ impl Node {
         loop {
             let Some(state) = self.banks.get(&bank) else { return };
             if state.admitting.len() >= MAX_ADMITTING || state.stalled_until.is_some_and(|until| now < until) {
-                return;
+                break;
             }
-            let Some(peer) = state.wanted.askable().into_iter().next() else { return };
+            let Some(peer) = state.wanted.askable().into_iter().next() else { break };
             let request = self.next_number();
             let Some(state) = self.banks.get_mut(&bank) else { return };
-            let ids = state.wanted.ask(peer, request);
+            let Batch { ids, budget_bytes } = state.wanted.ask(peer, request);
             if ids.is_empty() {
-                return;
+                break;
             }
-            self.send(peer, Message::Fetch { bank, request, ids });
+            self.send(peer, Message::Fetch { bank, request, budget_bytes: budget_bytes as u32, ids });
             self.set_timer(now + self.config.request_timeout_ms, Timer::Request { bank, request });
         }
+        self.check_resumed(bank, now);
     }
 
     fn receive_records(&mut self, peer: AuthorId, bank: BankId, request: u64, delivery: Delivery, now: Time) {
@@ -733,6 +742,7 @@ impl Node {
         let (mut came, mut idle) = (BTreeSet::new(), BTreeSet::new());
         let mut incoming = Vec::new();
         let mut admit = Vec::new();
+        state.wanted.carried(&peer, items.len(), items.iter().map(Item::len).sum());
         for item in items {
             match parse_item(&bank, item) {
                 // A teaching without its lesson is taken only from the last who offers it; the others may have both.
@@ -766,9 +776,6 @@ impl Node {
         // Known already, and nothing new came by the same short id: it is not on its way to storage.
         for (id, _) in &admit {
             idle.remove(&ShortId::of(id));
-        }
-        if breaches == 0 {
-            state.wanted.answered(request);
         }
         idle.iter().for_each(|short| state.wanted.resolve(*short));
         let absent: Vec<RecordId> =
@@ -873,11 +880,9 @@ impl Node {
                     self.reconcile_due(bank, peer, connection, now);
                 }
             }
-            Timer::Fallback { bank, peer, connection, since } => {
-                let opened = self.banks.get(&bank).is_some_and(|b| b.responding.contains_key(&peer));
-                let complete = self.peers.get(&peer).and_then(|p| p.complete_as_of.get(&bank));
-                if self.is_connection(&peer, connection) && !opened && complete.is_none_or(|at| *at < since) {
-                    self.start_differing(bank, peer, now);
+            Timer::Fallback { bank, peer, connection, since, served } => {
+                if self.is_connection(&peer, connection) {
+                    self.fallback_due(bank, peer, since, served, now);
                 }
             }
             Timer::Session { bank, peer, session, step } => self.session_timed_out(bank, peer, session, step),

@@ -240,7 +240,7 @@ fn a_peer_that_has_not_shown_that_it_knows_the_bank_gets_nothing() {
     let id = world.teach(0, bank, 1).unwrap();
     world.introduce(1, 0);
     world.run_for(MINUTE);
-    world.forge(1, 0, Message::Fetch { bank, request: 1, ids: vec![ShortId::of(&id)] });
+    world.forge(1, 0, Message::Fetch { bank, request: 1, budget_bytes: 4_096, ids: vec![ShortId::of(&id)] });
     world.forge(1, 0, Message::Ask { bank, request: 1, query: "refund".into(), hits: 4 });
     world.run_for(MINUTE);
     assert_eq!(world.counters().record_copies, 0);

@@ -19,7 +19,7 @@ use crate::{
 
 /// One message of cells.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct CellBatch {
     pub(crate) head: Option<SketchHead>,
     pub(crate) from: usize,
     pub(crate) cells: Vec<Cell>,
@@ -143,8 +143,8 @@ impl Node {
         self.answer(bank, peer, session, SketchAnswer::More { have: 0, records, nonce, estimate: None });
     }
 
-    pub(crate) fn receive_sketch(&mut self, peer: AuthorId, bank: BankId, session: u64, batch: Batch, now: Time) {
-        let Batch { head, from, cells, last } = batch;
+    pub(crate) fn receive_sketch(&mut self, peer: AuthorId, bank: BankId, session: u64, batch: CellBatch, now: Time) {
+        let CellBatch { head, from, cells, last } = batch;
         if let Some(head) = head
             && !self.begin_sketch(peer, bank, session, head, now)
         {

@@ -85,7 +85,7 @@ mod sketch;
 mod tests;
 mod walk;
 
-pub(crate) use answerer::Batch;
+pub(crate) use answerer::CellBatch;
 pub use cells::Cell;
 pub use estimate::ESTIMATE_BYTES;
 pub(crate) use session::{Responding, Session, Which};

@@ -7,7 +7,7 @@ use super::{
     cells::{Cells, Salt, cells_for},
     estimate::Estimate,
     session::{Session, Stage},
-    sketch,
+    sketch::{self, MAX_KEPT},
 };
 use crate::{
     bank::BankId,
@@ -36,10 +36,12 @@ pub(super) struct Sketching {
 }
 
 /// How many cells to begin with where the numbers of records differ by `d`. Where that is many, as many as do in three of
-/// four cases: being short costs a round trip, and being generous costs bytes every time.
+/// four cases: being short costs a round trip, and being generous costs bytes every time. Never more than are at hand
+/// and fit one message: nothing is known yet of the link, nor whether the number was true.
 fn first_cells(d: usize) -> usize {
     let lean = d + d * 36 / 100 + d.isqrt() * 6 / 5 + 4;
-    if d < 300 { cells_for(d).max(MIN_CELLS) } else { lean }
+    let cells = if d < 300 { cells_for(d).max(MIN_CELLS) } else { lean };
+    cells.min(MAX_KEPT)
 }
 
 impl Sketching {
@@ -87,7 +89,7 @@ impl Node {
         }
         let tag = crate::message::BankTag::new(&bank, &peer, &self.me);
         let greeted = self.peers.get(&peer).and_then(|p| p.tags.get(&tag));
-        let records = greeted.map_or(0, |(_, records)| *records);
+        let records = greeted.map_or(0, |greeted| greeted.records);
         self.insert_session(bank, peer, now);
         self.sketch(bank, peer, records, now);
     }
@@ -258,9 +260,14 @@ impl Node {
         let mut to = if sent < enough { enough.max(least) } else { sent + sent / 8 } + MIN_CELLS;
         if let Some(theirs) = estimate.as_deref().and_then(Estimate::from_bytes) {
             let told = state.known.sketch().estimate().difference(&theirs);
-            session.differ = session.differ.max(told.ids);
-            let differ = session.differ + session.differ * told.margin_percent / 100;
-            to = cells_for(differ).max(least);
+            let margin = |ids: usize| ids + ids * told.margin_percent / 100;
+            if told.ids > margin(session.differ) {
+                session.differ = told.ids;
+                to = cells_for(margin(told.ids)).max(least);
+            } else {
+                // As many as the numbers of records differ by, which is exact if one side lacks nothing.
+                to = cells_for(session.differ).max(least);
+            }
         } else if sent > 2 * enough + 4 * MIN_CELLS && sketching.salt.is_none() {
             // Far more than the difference calls for. Somebody has prepared ids that do not come apart.
             self.sketch_salted(bank, peer, nonce, now);

@@ -166,14 +166,80 @@ impl Node {
                 state.known.trim_sketch();
             }
         }
-        self.start_session(bank, peer, now);
+        let came = self.peers.get(&peer).map_or(0, |p| p.records_in);
+        let state = self.banks.get_mut(&bank);
+        let before =
+            state.and_then(|state| state.resuming.get_mut(&peer)).map(|before| std::mem::replace(before, came));
+        // What was found on an earlier connection is fetched first, as long as that goes on.
+        if before.is_none_or(|before| before == came) {
+            self.stop_resuming(bank, &peer);
+            self.start_session(bank, peer, now);
+        }
         let at = now + jittered(self.config.reconcile_every_ms, &mut self.rng);
         self.set_timer(at, Timer::Reconcile { bank, peer, connection });
+    }
+
+    /// Fetches what an earlier session with a peer found, and compares when it is here.
+    pub(crate) fn resume(&mut self, bank: BankId, peer: AuthorId, now: Time) {
+        let came = self.peers.get(&peer).map_or(0, |p| p.records_in);
+        if let Some(state) = self.banks.get_mut(&bank) {
+            state.resuming.insert(peer, came);
+        }
+        self.pump(bank, now);
+    }
+
+    fn stop_resuming(&mut self, bank: BankId, peer: &AuthorId) {
+        if let Some(state) = self.banks.get_mut(&bank) {
+            state.resuming.remove(peer);
+        }
+    }
+
+    /// Compares with peers of which all is here that was found before.
+    pub(crate) fn check_resumed(&mut self, bank: BankId, now: Time) {
+        let Some(state) = self.banks.get(&bank).filter(|state| state.admitting.is_empty()) else { return };
+        let drained: Vec<AuthorId> =
+            state.resuming.keys().filter(|peer| state.wanted.is_drained(peer)).copied().collect();
+        for peer in drained {
+            self.stop_resuming(bank, &peer);
+            let tag = crate::message::BankTag::new(&bank, &peer, &self.me);
+            let Some(other) = self.peers.get(&peer).filter(|p| p.greeted) else { continue };
+            let connection = other.connection;
+            if other.tags.get(&tag).is_some_and(|greeted| greeted.resumes) {
+                self.fall_back(bank, peer, connection, now);
+            } else {
+                self.start_session(bank, peer, now);
+            }
+        }
+    }
+
+    /// Leaves it to the peer to open a session, for a while.
+    pub(crate) fn fall_back(&mut self, bank: BankId, peer: AuthorId, connection: u64, now: Time) {
+        let served = self.peers.get(&peer).map_or(0, |p| p.records_out);
+        let at = now + self.config.reconcile_fallback_ms;
+        self.set_timer(at, Timer::Fallback { bank, peer, connection, since: now, served });
+    }
+
+    /// The peer has had its while. If it spent it fetching what it knew of it has another.
+    pub(crate) fn fallback_due(&mut self, bank: BankId, peer: AuthorId, since: Time, served: u64, now: Time) {
+        let opened = self.banks.get(&bank).is_some_and(|b| b.responding.contains_key(&peer));
+        let Some(state) = self.peers.get(&peer) else { return };
+        if opened || state.complete_as_of.get(&bank).is_some_and(|at| *at >= since) {
+            return;
+        }
+        if state.records_out != served {
+            self.fall_back(bank, peer, state.connection, now);
+        } else {
+            // With little: it may well be that nothing passes at all.
+            self.start_session(bank, peer, now);
+        }
     }
 
     /// Makes room for a session with a peer; false if one is under way that is not to be disturbed.
     pub(super) fn may_open(&mut self, bank: BankId, peer: AuthorId) -> bool {
         let Some(state) = self.banks.get_mut(&bank) else { return false };
+        if state.resuming.contains_key(&peer) {
+            return false;
+        }
         let Some(mut session) = state.sessions.remove(&peer) else { return true };
         session.failed |= session.pending.sweep(state);
         let served = self.peers.get(&peer).map_or(0, |p| p.records_out);

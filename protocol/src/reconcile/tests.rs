@@ -265,7 +265,7 @@ proptest! {
         node.handle(Event::BankOpened { bank: BANK, held: pair.held[0].iter().copied().collect() }, Time(0));
         node.handle(Event::Connected { peer: PEERS[1], dialled: None }, Time(0));
         let tag = crate::message::BankTag::new(&BANK, &PEERS[1], &PEERS[0]);
-        let banks = vec![crate::message::GreetedBank { tag, root: Root([1; 32]), records: 50 }];
+        let banks = vec![crate::message::GreetedBank { tag, root: Root([1; 32]), records: 50, resumes: false }];
         node.handle(Event::Received { peer: PEERS[1], message: Message::Hello { version: crate::message::PROTOCOL_VERSION, banks } }, Time(0));
         for (kind, small, large, len) in answers {
             let Some(session) = node.banks[&BANK].sessions.get(&PEERS[1]).map(|s| s.number) else { break };
@@ -404,7 +404,7 @@ fn cells_of_a_silent_peer_are_dropped_and_large_ones_are_few() {
     for n in 10..20 {
         node.handle(Event::Connected { peer: peer(n), dialled: None }, Time(0));
         let tag = crate::message::BankTag::new(&BANK, &peer(n), &PEERS[1]);
-        let banks = vec![crate::message::GreetedBank { tag, root: Root([1; 32]), records: 5 }];
+        let banks = vec![crate::message::GreetedBank { tag, root: Root([1; 32]), records: 5, resumes: false }];
         let hello = Message::Hello { version: crate::message::PROTOCOL_VERSION, banks };
         node.handle(Event::Received { peer: peer(n), message: hello }, Time(0));
         let head = SketchHead { root: Root([n; 32]), records: 90_000, sum: [0; 16], nonce: None };
