@@ -8,8 +8,9 @@ use std::{fs, path::PathBuf};
 
 use data_encoding::HEXLOWER;
 use folklore_protocol::{
-    Access, AuthorId, BankId, Claim, Evidence, Item, Keypair, Lesson, LessonDraft, LessonError, LessonId, LessonKind,
-    Message, Outcome, Policy, Principal, Record, RecordError, RecordId, Root, UnverifiedRecord, Verdict,
+    Access, AuthorId, BankId, Claim, Config, Effect, Event, Evidence, Item, Keypair, Lesson, LessonDraft, LessonError,
+    LessonId, LessonKind, Message, Node, Outcome, Policy, Principal, Record, RecordError, RecordId, Root, Time,
+    UnverifiedRecord, Verdict,
     bank::{BankSalt, MAX_POLICY_KEYS, MAX_PRINCIPAL_NAME_BYTES, MAX_PRINCIPALS},
     canonical::{self, DecodeError, FORMAT_VERSION, Lines},
     claim::{MAX_INJECTED, MAX_NAME_BYTES, MAX_REASON_BYTES},
@@ -843,6 +844,68 @@ fn trees_have_these_hashes_and_roots() {
                 }
             }
         }
+    }
+}
+
+// ---- sketches ----
+
+/// Another node, whose id is above that of the node under test, so that the latter opens.
+const PEER: AuthorId = AuthorId([255; 32]);
+
+/// What a node that holds `ids` tells a peer with another set: the head and the first cells, and the estimate.
+fn told(ids: &[RecordId]) -> (SketchHead, Vec<Cell>, Vec<u8>) {
+    let mut node = Node::new(author(1), Config::default(), [7; 32]);
+    let mut sent = |event| {
+        node.handle(event, Time(0));
+        let sent = |effect| match effect {
+            Effect::Send { message, .. } => Some(message),
+            _ => None,
+        };
+        std::iter::from_fn(|| node.next_effect()).filter_map(sent).collect::<Vec<Message>>()
+    };
+    let bank = bank();
+    sent(Event::BankOpened { bank, held: ids.to_vec() });
+    sent(Event::Connected { peer: PEER, dialled: None });
+    let tag = BankTag::new(&bank, &PEER, &author(1));
+    let greeted = GreetedBank { tag, root: Root([0; 32]), records: ids.len() as u64 };
+    let hello = Message::Hello { version: PROTOCOL_VERSION, banks: vec![greeted] };
+    let first = sent(Event::Received { peer: PEER, message: hello }).into_iter().find_map(|message| match message {
+        Message::Sketch { head: Some(head), cells, .. } => Some((head, cells)),
+        _ => None,
+    });
+    // Cells that do not come apart at all: an answer to such gives the estimate.
+    let head = SketchHead { root: Root([0; 32]), records: 0, sum: [0; 16], nonce: None };
+    let cells = vec![Cell { short: [1; 8], check: [2; 4] }; 28];
+    let message = Message::Sketch { bank, session: 1, head: Some(head), from: 0, cells, last: true };
+    let estimate = sent(Event::Received { peer: PEER, message }).into_iter().find_map(|message| match message {
+        Message::Sketched { answer: SketchAnswer::More { estimate, .. }, .. } => estimate,
+        _ => None,
+    });
+    let (head, cells) = first.expect("the first cells");
+    (head, cells, estimate.expect("an estimate"))
+}
+
+#[test]
+fn sketches_have_these_sums_cells_and_estimates() {
+    let mut cases = Vec::new();
+    for (name, n) in [("no ids", 0), ("one id", 1), ("two ids", 2), ("three hundred ids", 300), ("3 000 ids", 3000)] {
+        let (head, cells, estimate) = told(&sorted_ids(n));
+        assert_eq!((head.records, head.nonce), (u64::from(n), None));
+        cases.push(json!({
+            "name": name,
+            "hashes_of_numbers_below": n,
+            "root": head.root.to_string(),
+            "sum": hex(&head.sum),
+            "cells": to_json(&cells),
+            "estimate": hex(&estimate),
+        }));
+    }
+    for case in committed("sketches.json", &cases.into()) {
+        let n = case["hashes_of_numbers_below"].as_u64().unwrap();
+        let (head, cells, estimate) = told(&sorted_ids(n as u32));
+        assert_eq!(head.sum.to_vec(), unhex(&case["sum"]));
+        assert_eq!(cells, from_json::<Vec<Cell>>(&case["cells"]));
+        assert_eq!(estimate, unhex(&case["estimate"]));
     }
 }
 
