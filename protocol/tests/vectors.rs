@@ -596,7 +596,12 @@ fn messages() -> Vec<(&'static str, Message)> {
         Probe { hash: tree.hash(&prefix), prefix }
     };
     let probes = vec![probe(""), probe("a"), probe("a3"), probe("0f7")];
-    let greeted = GreetedBank { tag: BankTag::new(&bank, &author(1), &author(2)), root: Root(digest(3)), records: 300 };
+    let greeted = GreetedBank {
+        tag: BankTag::new(&bank, &author(1), &author(2)),
+        root: Root(digest(3)),
+        records: 300,
+        resumes: true,
+    };
     let refusal = |code, detail: &str| Message::Refusal { code, detail: detail.into() };
     let sketched = |answer| Message::Sketched { bank, session: 7, answer };
     let answers = vec![
@@ -625,7 +630,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("probed", Message::Probed { bank, session: 7, answers }),
         ("offer", Message::Offer { bank, session: 7, ids: sorted_ids(2), last: false }),
         ("offer, the last and empty", Message::Offer { bank, session: u64::MAX, ids: vec![], last: true }),
-        ("fetch", Message::Fetch { bank, request: 251, ids: vec![ShortId::of(&record.id())] }),
+        ("fetch", Message::Fetch { bank, request: 251, budget_bytes: 49_152, ids: vec![ShortId::of(&record.id())] }),
         (
             "records",
             Message::Records {
@@ -683,7 +688,7 @@ fn largest_messages() -> Vec<(&'static str, Message)> {
     let ids = |n| vec![RecordId([0; 32]); n];
     let shorts = |n| vec![ShortId([0; 8]); n];
     let sketched = |answer| Message::Sketched { bank, session: u64::MAX, answer };
-    let greeted = GreetedBank { tag: BankTag([0; 16]), root: Root([0; 32]), records: 0 };
+    let greeted = GreetedBank { tag: BankTag([0; 16]), root: Root([0; 32]), records: 0, resumes: false };
     let item = |record, body| Item { record: vec![0; record], body: Some(vec![0; body]) };
     let probe = Probe { prefix: prefix(&"0".repeat(64)), hash: [0; 16] };
     vec![
@@ -692,7 +697,10 @@ fn largest_messages() -> Vec<(&'static str, Message)> {
         ("the most hops", Message::Push { bank, hops: u32::MAX, item: item(0, 0) }),
         ("the most ids", Message::Have { bank, ids: ids(MAX_IDS) }),
         ("the most ids offered", Message::Offer { bank, session: u64::MAX, ids: ids(MAX_IDS), last: false }),
-        ("the most short ids fetched", Message::Fetch { bank, request: u64::MAX, ids: shorts(MAX_FETCH) }),
+        (
+            "the most short ids fetched",
+            Message::Fetch { bank, request: u64::MAX, budget_bytes: u32::MAX, ids: shorts(MAX_FETCH) },
+        ),
         (
             "the longest prefixes, and the most of them",
             Message::Probe { bank, session: 0, probes: vec![probe; MAX_PROBES] },
@@ -867,7 +875,7 @@ fn told(ids: &[RecordId]) -> (SketchHead, Vec<Cell>, Vec<u8>) {
     sent(Event::BankOpened { bank, held: ids.to_vec() });
     sent(Event::Connected { peer: PEER, dialled: None });
     let tag = BankTag::new(&bank, &PEER, &author(1));
-    let greeted = GreetedBank { tag, root: Root([0; 32]), records: ids.len() as u64 };
+    let greeted = GreetedBank { tag, root: Root([0; 32]), records: ids.len() as u64, resumes: false };
     let hello = Message::Hello { version: PROTOCOL_VERSION, banks: vec![greeted] };
     let first = sent(Event::Received { peer: PEER, message: hello }).into_iter().find_map(|message| match message {
         Message::Sketch { head: Some(head), cells, .. } => Some((head, cells)),
@@ -1223,7 +1231,7 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
         [&head, bytes, &[0; 16]].concat()
     };
     let probed = |ids| Message::Probed { bank, session: 7, answers: vec![ProbeAnswer::Ids(ids)] }.encode();
-    let greeted = GreetedBank { tag: BankTag([0; 16]), root: Root([0; 32]), records: 0 };
+    let greeted = GreetedBank { tag: BankTag([0; 16]), root: Root([0; 32]), records: 0, resumes: false };
     let push = |record, body| Message::Push { bank, hops: 0, item: Item { record, body } }.encode();
     let ask = |query: &str, hits| Message::Ask { bank, request: 1, query: query.into(), hits }.encode();
     let refusal = |detail: &str| Message::Refusal { code: RefusalCode::Bank, detail: detail.into() }.encode();
@@ -1249,7 +1257,10 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
         ("a body over its limit", push(vec![], Some(vec![0; MAX_BODY_BYTES + 1]))),
         ("ids over the limit", Message::Have { bank, ids: ids(MAX_IDS + 1) }.encode()),
         ("offered ids over the limit", Message::Offer { bank, session: 7, ids: ids(MAX_IDS + 1), last: true }.encode()),
-        ("fetched short ids over the limit", Message::Fetch { bank, request: 1, ids: shorts(MAX_FETCH + 1) }.encode()),
+        (
+            "fetched short ids over the limit",
+            Message::Fetch { bank, request: 1, budget_bytes: 1, ids: shorts(MAX_FETCH + 1) }.encode(),
+        ),
         (
             "absent ids over the limit",
             Message::Records { bank, request: 1, items: vec![], absent: ids(MAX_FETCH + 1), unknown: vec![] }.encode(),
