@@ -56,6 +56,10 @@ pub const DIAL_GIVEN_UP_MS: u64 = 60_000;
 pub const REQUESTS_PER_PEER: usize = 2;
 /// Loads and searches under way for one peer; more are refused as busy.
 pub const SERVED_PER_PEER: usize = 8;
+/// One part in this many of what a connection has carried is asked for at once, so that a cut costs no more than that.
+pub const AT_STAKE: usize = 10;
+/// Least bytes of records asked for in one batch: the first ones of a connection.
+pub const LEAST_BATCH_BYTES: usize = 2 * 1024;
 /// Records handed to storage and not yet answered, per bank. More fetches wait, more pushes are dropped.
 pub const MAX_ADMITTING: usize = 1024;
 /// Records known to be missing, per bank. What is beyond is found again by the next reconcile.

@@ -102,7 +102,7 @@ impl Node {
         state.admitting.insert(id);
         // Noted as wanted from the pusher, so that it is fetched again should storage fail now.
         state.wanted.want(id, peer);
-        state.wanted.pushed(&id);
+        state.wanted.pushed(id);
         let how = PushedAs::Pushed { item, hops };
         self.admit(bank, peer, vec![(id, how)], vec![Incoming { record, body }]);
     }

@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{canonical::DecodeError, record::RecordId};
+use crate::{canonical::DecodeError, reconcile::Sketch, record::RecordId};
 
 /// Most ids in a leaf. Small enough that listing a leaf costs little more than the hashes of sixteen children would.
 pub const LEAF_IDS: usize = 16;
 const FANOUT: usize = 16;
-/// Half bytes in an id.
+/// Half bytes in an id, and in a short id.
 const MAX_DEPTH: u8 = 64;
+const SHORT_NIBBLES: u8 = 16;
 
 /// A 256-bit root over a set of ids. Equal sets have equal roots.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -29,6 +30,51 @@ impl std::fmt::Display for Root {
 impl std::fmt::Debug for Root {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Root({}…)", data_encoding::HEXLOWER.encode(&self.0[..6]))
+    }
+}
+
+/// The first eight bytes of a record id: enough to name a record to a peer that holds it. Ids are hashes, so two records of
+/// a bank share one by chance once in 2^64 / n² banks of n; somebody who prepares two that do gains nothing, since whoever
+/// is asked for a short id gives every record that has it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ShortId(pub [u8; 8]);
+
+impl ShortId {
+    /// That of a record.
+    pub fn of(id: &RecordId) -> Self {
+        Self(std::array::from_fn(|n| id.0[n]))
+    }
+
+    /// Every record id that has it lies between these two, both included.
+    pub(crate) fn range(&self) -> std::ops::RangeInclusive<RecordId> {
+        let fill = |byte| RecordId(std::array::from_fn(|n| self.0.get(n).copied().unwrap_or(byte)));
+        fill(0)..=fill(255)
+    }
+
+    pub(crate) fn value(self) -> u64 {
+        u64::from_be_bytes(self.0)
+    }
+
+    pub(crate) fn from_value(value: u64) -> Self {
+        Self(value.to_be_bytes())
+    }
+}
+
+impl std::fmt::Debug for ShortId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ShortId({})", data_encoding::HEXLOWER.encode(&self.0))
+    }
+}
+
+impl From<RecordId> for ShortId {
+    fn from(id: RecordId) -> Self {
+        Self::of(&id)
+    }
+}
+
+impl From<&RecordId> for ShortId {
+    fn from(id: &RecordId) -> Self {
+        Self::of(id)
     }
 }
 
@@ -172,6 +218,13 @@ impl TreeNode {
             Below::Branch(children) => children.iter().for_each(|c| c.collect(out)),
         }
     }
+
+    fn visit(&self, each: &mut impl FnMut(&RecordId)) {
+        match &self.below {
+            Below::Leaf(ids) => ids.iter().for_each(each),
+            Below::Branch(children) => children.iter().for_each(|c| c.visit(each)),
+        }
+    }
 }
 
 fn leaf_hash<'a>(ids: impl Iterator<Item = &'a RecordId>) -> [u8; 32] {
@@ -220,6 +273,34 @@ impl IdTree {
                 }
             }
         }
+    }
+
+    /// Every id that has a short id, ascending.
+    pub fn with_short(&self, short: ShortId) -> Vec<RecordId> {
+        let (mut node, mut depth) = (&self.top, 0);
+        loop {
+            match &node.below {
+                Below::Leaf(ids) => {
+                    let range = short.range();
+                    let from = ids.partition_point(|id| id < range.start());
+                    return ids[from..].iter().take_while(|id| *id <= range.end()).copied().collect();
+                }
+                Below::Branch(_) if depth >= SHORT_NIBBLES => {
+                    let mut out = Vec::new();
+                    node.collect(&mut out);
+                    return out;
+                }
+                Below::Branch(children) => {
+                    node = &children[nibble_of(&short.0, depth)];
+                    depth += 1;
+                }
+            }
+        }
+    }
+
+    /// Looks at every id, ascending.
+    pub fn for_each(&self, mut each: impl FnMut(&RecordId)) {
+        self.top.visit(&mut each);
     }
 
     /// The root over all ids.
@@ -302,21 +383,29 @@ pub struct Known {
     declined: BTreeSet<RecordId>,
     /// Held and declined together; absent while nothing is declined, when it would equal `held`.
     all: Option<IdTree>,
+    /// Kept of all that is known.
+    sketch: Sketch,
 }
 
 impl Known {
     /// A bank that holds `ids`.
     pub fn holding(ids: impl IntoIterator<Item = RecordId>) -> Self {
-        Self { held: ids.into_iter().collect(), ..Self::default() }
+        let held: IdTree = ids.into_iter().collect();
+        let sketch = Sketch::of(held.len(), &mut |each| held.for_each(each));
+        Self { held, sketch, ..Self::default() }
     }
 
     /// Notes a record as held; false if it was already.
     pub fn hold(&mut self, id: RecordId) -> bool {
-        self.declined.remove(&id);
-        if let Some(all) = &mut self.all {
-            all.insert(id);
+        let declined = self.declined.remove(&id);
+        let new = self.held.insert(id);
+        if new && !declined {
+            if let Some(all) = &mut self.all {
+                all.insert(id);
+            }
+            self.note(&id);
         }
-        self.held.insert(id)
+        new
     }
 
     /// Notes a record as refused under the policy now in force.
@@ -325,7 +414,12 @@ impl Known {
             return;
         }
         if self.declined.len() > MAX_DECLINED {
-            self.declined = self.declined.iter().skip(MAX_DECLINED / 2).copied().collect();
+            let kept = self.declined.iter().skip(MAX_DECLINED / 2).copied().collect();
+            for dropped in std::mem::replace(&mut self.declined, kept).difference(&self.declined) {
+                if *dropped != id {
+                    self.sketch.remove(dropped);
+                }
+            }
             self.all = None;
         }
         match &mut self.all {
@@ -340,12 +434,63 @@ impl Known {
                 self.all = Some(all);
             }
         }
+        if self.declined.contains(&id) {
+            self.note(&id);
+        }
     }
 
     /// Drops every refusal: the policy changed, so what was refused is judged again.
     pub fn forget_declined(&mut self) {
-        self.declined.clear();
+        for id in std::mem::take(&mut self.declined) {
+            self.sketch.remove(&id);
+        }
         self.all = None;
+    }
+
+    /// Carries a new id into what is kept of the set, which grows with it.
+    fn note(&mut self, id: &RecordId) {
+        self.sketch.add(id);
+        if self.sketch.outgrown() {
+            self.sketch =
+                Sketch::of(self.sketch.len(), &mut |each| self.all.as_ref().unwrap_or(&self.held).for_each(each));
+        }
+    }
+
+    /// What is kept of the ids known.
+    pub(crate) fn sketch(&self) -> &Sketch {
+        &self.sketch
+    }
+
+    /// The same, with at least so many cells.
+    pub(crate) fn sketch_of(&mut self, cells: usize) -> &Sketch {
+        self.sketch.grow(cells, &mut |each| self.all.as_ref().unwrap_or(&self.held).for_each(each));
+        &self.sketch
+    }
+
+    /// Drops what a session needed beyond what is kept.
+    pub(crate) fn trim_sketch(&mut self) {
+        self.sketch.trim();
+    }
+
+    /// Makes what is kept differ from what is known.
+    #[cfg(test)]
+    pub(crate) fn break_sketch(&mut self, how: impl FnOnce(&mut Sketch)) {
+        how(&mut self.sketch);
+    }
+
+    /// Ids known that have a short id.
+    pub(crate) fn with_short(&self, short: ShortId) -> Vec<RecordId> {
+        self.all.as_ref().unwrap_or(&self.held).with_short(short)
+    }
+
+    /// Looks at every id known, ascending.
+    pub(crate) fn for_each(&self, each: impl FnMut(&RecordId)) {
+        self.all.as_ref().unwrap_or(&self.held).for_each(each);
+    }
+
+    /// Ids known.
+    pub fn known_len(&self) -> usize {
+        self.sketch.len()
     }
 
     /// Whether `id` is held or declined.

@@ -9,10 +9,12 @@ use crate::{
     bank::BankId,
     canonical::{self, DecodeError, Lines},
     identity::AuthorId,
-    known::{NodeHash, Prefix, Root},
+    known::{NodeHash, Prefix, Root, ShortId},
     lesson::MAX_BODY_BYTES,
     record::{MAX_RECORD_BYTES, RecordId},
 };
+
+pub use crate::reconcile::{Cell, ESTIMATE_BYTES};
 
 /// Version of what nodes say; a peer that greets with another is told so and let go.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -26,6 +28,10 @@ pub const MAX_GREETED_BANKS: usize = 256;
 pub const MAX_PROBES: usize = 64;
 /// Most record ids in one message.
 pub const MAX_IDS: usize = 1024;
+/// Most cells in one message: 60 000 bytes.
+pub const MAX_CELLS: usize = 5000;
+/// Most short ids in one message, 8 bytes each, beside [`MAX_IDS`] whole ones.
+pub const MAX_SHORT_IDS: usize = 3000;
 /// Most records asked for at once.
 pub const MAX_FETCH: usize = 128;
 /// Longest query, bytes.
@@ -59,6 +65,9 @@ pub struct GreetedBank {
     pub root: Root,
     /// Records the sender holds.
     pub records: u64,
+    /// An earlier session found records that the receiver has, and they are still missing at the sender: it fetches them now,
+    /// and compares when it has them.
+    pub resumes: bool,
 }
 
 /// A record on its way, with the body it names.
@@ -100,6 +109,63 @@ pub enum ProbeAnswer {
     Ids(Vec<RecordId>),
     /// The hashes of the sixteen prefixes one half byte longer.
     Children(Box<[NodeHash; 16]>),
+}
+
+/// What comes with the first cells of a sketch: of which set they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SketchHead {
+    /// Root over the ids the sender knows.
+    pub root: Root,
+    /// How many.
+    pub records: u64,
+    /// Their sum modulo 2^128, little endian: of each id its first half plus its second half times a constant, both little
+    /// endian too.
+    pub sum: [u8; 16],
+    /// The sender's nonce, where short ids are made under a salt of both sides' nonces.
+    pub nonce: Option<u64>,
+}
+
+/// The answer to a sketch. The order of the variants is part of the format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SketchAnswer {
+    /// The roots are equal.
+    Same,
+    /// These cells do not tell yet.
+    More {
+        /// Cells that came without a gap; those that follow are missing.
+        have: u32,
+        /// Ids the answerer knows.
+        records: u64,
+        /// The answerer's nonce, should the opener want to start over under a salt.
+        nonce: u64,
+        /// The answerer's estimate bits, [`ESTIMATE_BYTES`], once a session.
+        estimate: Option<Vec<u8>>,
+    },
+    /// The difference is known: this is what the opener lacks. What the answerer lacks it fetches.
+    Found {
+        /// At most [`MAX_SHORT_IDS`].
+        lacks: Vec<ShortId>,
+        /// How many more will follow in further messages.
+        left: u32,
+    },
+    /// The same, under a salt.
+    FoundSalted {
+        /// What the opener lacks, at most [`MAX_IDS`].
+        lacks: Vec<RecordId>,
+        /// Salted short ids of what the answerer lacks, at most [`MAX_SHORT_IDS`]; the opener offers the ids they stand for.
+        wants: Vec<ShortId>,
+        /// How many more of both will follow in further messages.
+        left: u32,
+    },
+    /// Colliding short ids: start over, under a salt from this nonce of the answerer's and one of the opener's.
+    Salt {
+        /// The answerer's.
+        nonce: u64,
+    },
+    /// Compare by walking the tree of ids.
+    Walk,
+    /// The answerer has all that it lacked, and the sums of both sets agree with what was found.
+    Done,
 }
 
 /// Why a peer was refused something. The order of the variants is part of the format.
@@ -193,10 +259,12 @@ pub enum Message {
         bank: BankId,
         /// The asker's number for the request.
         request: u64,
-        /// At most [`MAX_FETCH`].
-        ids: Vec<RecordId>,
+        /// Records and bodies in the answer should not be more than this, but for the first.
+        budget_bytes: u32,
+        /// At most [`MAX_FETCH`]. Every record is meant that has one of these.
+        ids: Vec<ShortId>,
     },
-    /// Answers [`Message::Fetch`]: as many as fit [`ITEMS_BUDGET_BYTES`], in the order asked.
+    /// Answers [`Message::Fetch`]: as many as fit its budget and [`ITEMS_BUDGET_BYTES`], in the order asked.
     Records {
         /// The bank.
         bank: BankId,
@@ -204,8 +272,10 @@ pub enum Message {
         request: u64,
         /// The records.
         items: Vec<Item>,
-        /// Ids asked for that the sender does not hold.
+        /// Ids asked for that the sender knows, but does not hold.
         absent: Vec<RecordId>,
+        /// Short ids asked for of which the sender knows no record.
+        unknown: Vec<ShortId>,
     },
     /// Ask: a similarity query.
     Ask {
@@ -228,6 +298,39 @@ pub enum Message {
         items: Vec<Item>,
         /// Records the sender holds, so that the asker sees how much was looked through.
         records: u64,
+    },
+    /// Reconcile: opens a session where nothing is likely to differ.
+    Compare {
+        /// The bank.
+        bank: BankId,
+        /// The asker's number for the session.
+        session: u64,
+        /// Root over the ids the asker knows.
+        root: Root,
+    },
+    /// Reconcile: the first cells of the asker's ids, or more of them.
+    Sketch {
+        /// The bank.
+        bank: BankId,
+        /// The asker's number for the session.
+        session: u64,
+        /// With the first cells, and only there: a set, from its beginning.
+        head: Option<SketchHead>,
+        /// Which cell is the first here.
+        from: u32,
+        /// At most [`MAX_CELLS`].
+        cells: Vec<Cell>,
+        /// No more will come before an answer.
+        last: bool,
+    },
+    /// Reconcile: answers [`Message::Compare`] and [`Message::Sketch`].
+    Sketched {
+        /// The bank.
+        bank: BankId,
+        /// As asked.
+        session: u64,
+        /// What the cells tell.
+        answer: SketchAnswer,
     },
 }
 
@@ -258,7 +361,10 @@ impl Message {
             | Self::Fetch { bank, .. }
             | Self::Records { bank, .. }
             | Self::Ask { bank, .. }
-            | Self::Answer { bank, .. } => Some(*bank),
+            | Self::Answer { bank, .. }
+            | Self::Compare { bank, .. }
+            | Self::Sketch { bank, .. }
+            | Self::Sketched { bank, .. } => Some(*bank),
         }
     }
 
@@ -281,8 +387,9 @@ impl Message {
                 })
             }
             Self::Fetch { ids, .. } => at_most("ids", ids.len(), MAX_FETCH),
-            Self::Records { items, absent, .. } => {
+            Self::Records { items, absent, unknown, .. } => {
                 at_most("absent", absent.len(), MAX_FETCH)?;
+                at_most("unknown", unknown.len(), MAX_FETCH)?;
                 check_items(items)
             }
             Self::Ask { query, hits, .. } => {
@@ -290,6 +397,17 @@ impl Message {
                 canonical::check_text("query", query, MAX_QUERY_BYTES, Lines::Many)
             }
             Self::Answer { items, .. } => check_items(items),
+            Self::Compare { .. } => Ok(()),
+            Self::Sketch { head, from, cells, .. } => {
+                at_most("cells", cells.len(), MAX_CELLS)?;
+                if head.is_some() != (*from == 0) {
+                    return Err(DecodeError::Invalid(
+                        "a sketch has a head with its first cells, and only there".into(),
+                    ));
+                }
+                Ok(())
+            }
+            Self::Sketched { answer, .. } => check_sketch_answer(answer),
         }
     }
 }
@@ -299,6 +417,24 @@ fn at_most(what: &str, len: usize, limit: usize) -> Result<(), DecodeError> {
         return Err(DecodeError::Invalid(format!("{len} {what} in a message, the limit is {limit}")));
     }
     Ok(())
+}
+
+fn check_sketch_answer(answer: &SketchAnswer) -> Result<(), DecodeError> {
+    match answer {
+        SketchAnswer::More { estimate: Some(bytes), .. } if bytes.len() != ESTIMATE_BYTES => {
+            Err(DecodeError::Invalid(format!("an estimate of {} bytes, it has {ESTIMATE_BYTES}", bytes.len())))
+        }
+        SketchAnswer::Found { lacks, .. } => at_most("short ids", lacks.len(), MAX_SHORT_IDS),
+        SketchAnswer::FoundSalted { lacks, wants, .. } => {
+            at_most("ids", lacks.len(), MAX_IDS)?;
+            at_most("short ids", wants.len(), MAX_SHORT_IDS)
+        }
+        SketchAnswer::Same
+        | SketchAnswer::More { .. }
+        | SketchAnswer::Salt { .. }
+        | SketchAnswer::Walk
+        | SketchAnswer::Done => Ok(()),
+    }
 }
 
 fn check_items(items: &[Item]) -> Result<(), DecodeError> {
@@ -341,6 +477,24 @@ mod tests {
                 request: u64::MAX,
                 items: vec![Item { record: vec![0; MAX_RECORD_BYTES], body: Some(vec![0; MAX_BODY_BYTES]) }],
                 absent: ids(MAX_FETCH),
+                unknown: vec![ShortId([255; 8]); MAX_FETCH],
+            },
+            Message::Sketch {
+                bank,
+                session: u64::MAX,
+                head: Some(SketchHead { root: Root([9; 32]), records: u64::MAX, sum: [9; 16], nonce: Some(u64::MAX) }),
+                from: 0,
+                cells: vec![Cell { short: [255; 8], check: [255; 4] }; MAX_CELLS],
+                last: true,
+            },
+            Message::Sketched {
+                bank,
+                session: u64::MAX,
+                answer: SketchAnswer::FoundSalted {
+                    lacks: ids(MAX_IDS),
+                    wants: vec![ShortId([255; 8]); MAX_SHORT_IDS],
+                    left: u32::MAX,
+                },
             },
         ];
         for message in largest {
@@ -352,7 +506,12 @@ mod tests {
 
     #[test]
     fn a_list_over_its_limit_is_refused() {
-        let many = Message::Fetch { bank: BankId([1; 32]), request: 1, ids: vec![RecordId([0; 32]); MAX_FETCH + 1] };
+        let many = Message::Fetch {
+            bank: BankId([1; 32]),
+            request: 1,
+            budget_bytes: 1,
+            ids: vec![ShortId([0; 8]); MAX_FETCH + 1],
+        };
         assert!(Message::decode(&many.encode()).is_err());
     }
 

@@ -18,15 +18,16 @@ use crate::{
     bank::BankId,
     canonical::{DecodeError, shorten},
     config::{Config, MAX_ADMITTING, MAX_STRIKES, SERVED_PER_PEER},
-    fetch::Wanted,
+    fetch::{Batch, Wanted},
     identity::AuthorId,
-    known::{Known, Root},
+    known::{Known, Root, ShortId},
     lesson::LessonId,
     message::{
-        BankTag, GreetedBank, Item, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message, PROTOCOL_VERSION, RefusalCode,
+        BankTag, GreetedBank, ITEMS_BUDGET_BYTES, Item, MAX_FETCH, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message,
+        PROTOCOL_VERSION, RefusalCode,
     },
     peers::{DialTarget, Peers, jittered},
-    reconcile::{Responding, Session},
+    reconcile::{CellBatch, MAX_SAME_SHORT, Responding, Session, Which},
     record::{Record, RecordId, UnverifiedRecord},
     time::Time,
 };
@@ -245,11 +246,18 @@ pub enum Effect {
     },
 }
 
+/// What came of a request for records.
+struct Delivery {
+    items: Vec<Item>,
+    absent: Vec<RecordId>,
+    unknown: Vec<ShortId>,
+}
+
 /// What a ticket waits for.
 #[derive(Debug)]
 pub(crate) enum Pending {
     Admit { bank: BankId, from: AuthorId, items: Vec<(RecordId, PushedAs)> },
-    Serve { peer: AuthorId, bank: BankId, request: Option<u64> },
+    Serve { peer: AuthorId, bank: BankId, request: u64, unknown: Vec<ShortId> },
     Search { peer: AuthorId, bank: BankId, request: u64 },
 }
 
@@ -264,7 +272,7 @@ pub(crate) enum PushedAs {
 pub(crate) enum Timer {
     Greeting { peer: AuthorId, connection: u64 },
     Reconcile { bank: BankId, peer: AuthorId, connection: u64 },
-    Fallback { bank: BankId, peer: AuthorId, connection: u64, since: Time },
+    Fallback { bank: BankId, peer: AuthorId, connection: u64, since: Time, served: u64 },
     Session { bank: BankId, peer: AuthorId, session: u64, step: u64 },
     Request { bank: BankId, request: u64 },
     Graft { bank: BankId, peer: AuthorId },
@@ -287,11 +295,21 @@ pub(crate) struct BankState {
     pub stalled_until: Option<Time>,
     pub sessions: BTreeMap<AuthorId, Session>,
     pub responding: BTreeMap<AuthorId, Responding>,
+    /// Peers of which it is fetched what an earlier connection left, before anything is compared; with the number of records
+    /// that had come of each when it was last looked.
+    pub resuming: BTreeMap<AuthorId, u64>,
+    /// When a peer last had this node code the whole set under a salt.
+    pub salted_at: Option<Time>,
 }
 
 impl BankState {
     pub(crate) fn is_new(&self, id: &RecordId) -> bool {
         !self.known.contains(id) && !self.admitting.contains(id)
+    }
+
+    /// Whether a record with this short id is known or with storage.
+    pub(crate) fn has_short(&self, short: ShortId) -> bool {
+        self.admitting.range(short.range()).next().is_some() || !self.known.with_short(short).is_empty()
     }
 }
 
@@ -531,6 +549,7 @@ impl Node {
             state.wanted.disconnected(&peer);
             state.sessions.remove(&peer);
             state.responding.remove(&peer);
+            state.resuming.remove(&peer);
             state.grafts.remove(&peer);
             state.lazy.remove(&peer);
         }
@@ -547,6 +566,7 @@ impl Node {
             tag: BankTag::new(bank, &me, &peer),
             root: state.known.known_root(),
             records: state.known.held_len() as u64,
+            resumes: !state.wanted.is_drained(&peer),
         });
         let message = Message::Hello { version: PROTOCOL_VERSION, banks: banks.collect() };
         self.send(peer, message);
@@ -561,7 +581,7 @@ impl Node {
         }
         let Some(state) = self.peers.get_mut(&peer) else { return };
         state.greeted = true;
-        state.tags = banks.into_iter().map(|b| (b.tag, (b.root, b.records))).collect();
+        state.tags = banks.into_iter().map(|bank| (bank.tag, bank)).collect();
         self.match_banks(peer, now);
     }
 
@@ -572,18 +592,19 @@ impl Node {
         let connection = state.connection;
         let mut differing = Vec::new();
         for (bank, known) in &mut self.banks {
-            let Some((root, _)) = state.tags.get(&BankTag::new(bank, &peer, &me)) else {
+            let Some(greeted) = state.tags.get(&BankTag::new(bank, &peer, &me)) else {
                 state.banks.remove(bank);
                 continue;
             };
             state.banks.insert(*bank);
             // Whoever shares a bank is worth finding again, whichever side dialled.
             state.keep = true;
-            if *root == known.known.known_root() {
+            let resumes = known.wanted.returned(peer);
+            if greeted.root == known.known.known_root() {
                 state.complete_as_of.insert(*bank, now);
                 state.last_sync = Some(now);
             } else {
-                differing.push(*bank);
+                differing.push((*bank, resumes, greeted.resumes));
             }
             if state.compared_regularly.insert(*bank) {
                 let at = now + jittered(self.config.reconcile_every_ms, &mut self.rng);
@@ -592,13 +613,14 @@ impl Node {
                 self.timers.insert((at, number, Timer::Reconcile { bank: *bank, peer, connection }));
             }
         }
-        for bank in differing {
-            // One of the two opens; the other does so only if nothing came.
-            if me < peer {
-                self.start_session(bank, peer, now);
+        for (bank, resumes, it_resumes) in differing {
+            if resumes {
+                self.resume(bank, peer, now);
+            } else if me < peer && !it_resumes {
+                self.start_differing(bank, peer, now);
             } else {
-                let at = now + self.config.reconcile_fallback_ms;
-                self.set_timer(at, Timer::Fallback { bank, peer, connection, since: now });
+                // One of the two opens; the other does so only if nothing came.
+                self.fall_back(bank, peer, connection, now);
             }
         }
     }
@@ -641,37 +663,51 @@ impl Node {
             Message::Probe { bank, session, probes } => self.receive_probe(peer, bank, session, probes, now),
             Message::Probed { bank, session, answers } => self.receive_probed(peer, bank, session, answers, now),
             Message::Offer { bank, session, ids, last } => self.receive_offer(peer, bank, session, ids, last, now),
-            Message::Fetch { bank, request, ids } => {
-                if self.may_serve(peer) {
-                    let ticket = self.issue(Pending::Serve { peer, bank, request: Some(request) });
-                    let budget_bytes = crate::message::ITEMS_BUDGET_BYTES;
-                    self.emit(Effect::Load { ticket, bank, ids, budget_bytes });
-                }
+            Message::Fetch { bank, request, budget_bytes, ids } => {
+                let budget_bytes = ITEMS_BUDGET_BYTES.min(budget_bytes as usize);
+                self.receive_fetch(peer, bank, request, budget_bytes, ids);
             }
-            Message::Records { bank, request, items, absent } => {
-                self.receive_records(peer, bank, request, items, absent, now);
+            Message::Records { bank, request, items, absent, unknown } => {
+                self.receive_records(peer, bank, request, Delivery { items, absent, unknown }, now);
             }
             Message::Ask { bank, request, query, hits } => self.receive_ask(peer, bank, request, query, hits),
             Message::Answer { bank, request, items, records } => {
                 self.receive_answer(peer, bank, request, items, records);
             }
+            Message::Compare { bank, session, root } => self.receive_compare(peer, bank, session, root, now),
+            Message::Sketch { bank, session, head, from, cells, last } => {
+                self.receive_sketch(peer, bank, session, CellBatch { head, from: from as usize, cells, last }, now);
+            }
+            Message::Sketched { bank, session, answer } => self.receive_sketched(peer, bank, session, answer, now),
+        }
+    }
+
+    fn receive_fetch(&mut self, peer: AuthorId, bank: BankId, request: u64, budget_bytes: usize, shorts: Vec<ShortId>) {
+        let Some(state) = self.banks.get(&bank) else { return };
+        let (mut ids, mut unknown) = (Vec::new(), Vec::new());
+        for short in shorts {
+            let known = state.known.with_short(short);
+            if known.is_empty() {
+                unknown.push(short);
+            }
+            ids.extend(known.into_iter().take(MAX_SAME_SHORT));
+        }
+        if ids.is_empty() {
+            self.send(peer, Message::Records { bank, request, items: Vec::new(), absent: Vec::new(), unknown });
+        } else if self.may_serve(peer) {
+            ids.truncate(MAX_FETCH);
+            let ticket = self.issue(Pending::Serve { peer, bank, request, unknown });
+            self.emit(Effect::Load { ticket, bank, ids, budget_bytes });
         }
     }
 
     fn loaded(&mut self, ticket: Ticket, items: Vec<Item>, absent: Vec<RecordId>) {
-        let Some(Pending::Serve { peer, bank, request }) = self.tickets.remove(&ticket) else { return };
+        let Some(Pending::Serve { peer, bank, request, unknown }) = self.tickets.remove(&ticket) else { return };
         self.served(&peer);
         if let Some(peer) = self.peers.get_mut(&peer) {
             peer.records_out += items.len() as u64;
         }
-        match request {
-            Some(request) => self.send(peer, Message::Records { bank, request, items, absent }),
-            None => {
-                for item in items {
-                    self.send(peer, Message::Push { bank, hops: 0, item });
-                }
-            }
-        }
+        self.send(peer, Message::Records { bank, request, items, absent, unknown });
     }
 
     // ---- fetching and admission ----
@@ -681,48 +717,53 @@ impl Node {
         loop {
             let Some(state) = self.banks.get(&bank) else { return };
             if state.admitting.len() >= MAX_ADMITTING || state.stalled_until.is_some_and(|until| now < until) {
-                return;
+                break;
             }
-            let Some(peer) = state.wanted.askable().into_iter().next() else { return };
+            let Some(peer) = state.wanted.askable().into_iter().next() else { break };
             let request = self.next_number();
             let Some(state) = self.banks.get_mut(&bank) else { return };
-            let ids = state.wanted.ask(peer, request);
+            let Batch { ids, budget_bytes } = state.wanted.ask(peer, request);
             if ids.is_empty() {
-                return;
+                break;
             }
-            self.send(peer, Message::Fetch { bank, request, ids });
+            self.send(peer, Message::Fetch { bank, request, budget_bytes: budget_bytes as u32, ids });
             self.set_timer(now + self.config.request_timeout_ms, Timer::Request { bank, request });
         }
+        self.check_resumed(bank, now);
     }
 
-    fn receive_records(
-        &mut self,
-        peer: AuthorId,
-        bank: BankId,
-        request: u64,
-        items: Vec<Item>,
-        absent: Vec<RecordId>,
-        now: Time,
-    ) {
+    fn receive_records(&mut self, peer: AuthorId, bank: BankId, request: u64, delivery: Delivery, now: Time) {
+        let Delivery { items, absent, unknown } = delivery;
         let Some(state) = self.banks.get_mut(&bank) else { return };
         if !state.wanted.is_asked(request, &peer) {
             return; // Late: it was given up, and is asked for elsewhere.
         }
-        let mut breaches = u32::from(items.is_empty() && absent.is_empty());
+        let mut breaches = u32::from(items.is_empty() && absent.is_empty() && unknown.is_empty());
+        let (mut came, mut idle) = (BTreeSet::new(), BTreeSet::new());
         let mut incoming = Vec::new();
         let mut admit = Vec::new();
+        state.wanted.carried(&peer, items.len(), items.iter().map(Item::len).sum());
         for item in items {
             match parse_item(&bank, item) {
                 // A teaching without its lesson is taken only from the last who offers it; the others may have both.
                 Ok((record, None))
-                    if record.fields().claim.body().is_some() && state.wanted.has_other_source(&record.id(), &peer) =>
+                    if record.fields().claim.body().is_some()
+                        && state.wanted.has_other_source(&ShortId::of(&record.id()), &peer) =>
                 {
-                    if state.wanted.came(request, &record.id()) {
-                        state.wanted.retry(&record.id());
-                        state.wanted.drop_source(&record.id(), &peer);
+                    let short = ShortId::of(&record.id());
+                    if state.wanted.came(request, &short) {
+                        state.wanted.retry(short);
+                        state.wanted.drop_source(&short, &peer);
                     }
                 }
-                Ok((record, body)) if state.wanted.came(request, &record.id()) => {
+                Ok((record, body))
+                    if came.contains(&ShortId::of(&record.id()))
+                        || state.wanted.came(request, &ShortId::of(&record.id())) =>
+                {
+                    came.insert(ShortId::of(&record.id()));
+                    if state.known.contains(&record.id()) {
+                        idle.insert(ShortId::of(&record.id()));
+                    }
                     if state.is_new(&record.id()) {
                         state.admitting.insert(record.id());
                         admit.push((record.id(), PushedAs::Fetched));
@@ -732,18 +773,21 @@ impl Node {
                 _ => breaches += 1,
             }
         }
-        let mut orphans = Vec::new();
-        for id in absent {
-            if state.wanted.drop_source(&id, &peer) {
-                orphans.push(id);
-            }
+        // Known already, and nothing new came by the same short id: it is not on its way to storage.
+        for (id, _) in &admit {
+            idle.remove(&ShortId::of(id));
         }
-        if breaches == 0 {
-            state.wanted.answered(request);
-        }
+        idle.iter().for_each(|short| state.wanted.resolve(*short));
+        let absent: Vec<RecordId> =
+            absent.into_iter().filter(|id| state.wanted.drop_source(&ShortId::of(id), &peer)).collect();
+        let mut orphans = unknown;
+        orphans.retain(|short| state.wanted.drop_source(short, &peer));
         orphans.extend(state.wanted.end(request, breaches > 0));
-        for id in orphans {
-            self.resolved(bank, &id, Some(&peer), breaches == 0, now);
+        for id in absent {
+            self.resolved(bank, Which::Id(&id), Some(&peer), breaches == 0, now);
+        }
+        for short in orphans.into_iter().chain(idle) {
+            self.resolved(bank, Which::Short(short), Some(&peer), false, now);
         }
         (0..breaches).for_each(|_| self.strike(peer, now));
         self.admit(bank, peer, admit, incoming);
@@ -777,8 +821,8 @@ impl Node {
                     if let Some(peer) = self.peers.get_mut(&from).filter(|_| new) {
                         peer.records_in += 1;
                     }
-                    state.wanted.resolve(&id);
-                    self.resolved(bank, &id, None, true, now);
+                    state.wanted.resolve(id);
+                    self.resolved(bank, Which::Id(&id), None, true, now);
                     if new {
                         match how {
                             PushedAs::Fetched => fetched.push(id),
@@ -788,15 +832,15 @@ impl Node {
                 }
                 Admission::Declined => {
                     state.known.decline(id);
-                    state.wanted.resolve(&id);
-                    self.resolved(bank, &id, None, true, now);
+                    state.wanted.resolve(id);
+                    self.resolved(bank, Which::Id(&id), None, true, now);
                 }
                 Admission::Invalid => {
                     // The id does not cover the signature, so another peer may have the true record.
-                    if state.wanted.drop_source(&id, &from) {
-                        self.resolved(bank, &id, Some(&from), false, now);
+                    if state.wanted.drop_source(&ShortId::of(&id), &from) {
+                        self.resolved(bank, Which::Id(&id), Some(&from), false, now);
                     } else {
-                        state.wanted.retry(&id);
+                        state.wanted.retry(id);
                     }
                     self.strike(from, now);
                 }
@@ -836,11 +880,9 @@ impl Node {
                     self.reconcile_due(bank, peer, connection, now);
                 }
             }
-            Timer::Fallback { bank, peer, connection, since } => {
-                let opened = self.banks.get(&bank).is_some_and(|b| b.responding.contains_key(&peer));
-                let complete = self.peers.get(&peer).and_then(|p| p.complete_as_of.get(&bank));
-                if self.is_connection(&peer, connection) && !opened && complete.is_none_or(|at| *at < since) {
-                    self.start_session(bank, peer, now);
+            Timer::Fallback { bank, peer, connection, since, served } => {
+                if self.is_connection(&peer, connection) {
+                    self.fallback_due(bank, peer, since, served, now);
                 }
             }
             Timer::Session { bank, peer, session, step } => self.session_timed_out(bank, peer, session, step),
@@ -855,7 +897,7 @@ impl Node {
             Timer::Ask { number } => self.end_ask(number),
             Timer::Retry { bank, id } => {
                 if let Some(state) = self.banks.get_mut(&bank) {
-                    state.wanted.retry(&id);
+                    state.wanted.retry(id);
                     self.pump(bank, now);
                 }
             }

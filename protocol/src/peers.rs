@@ -9,8 +9,7 @@ use crate::{
     bank::BankId,
     config::{Config, DIAL_GIVEN_UP_MS, MAX_ADDRESS_BYTES, MAX_ADDRESSES, MAX_PEERS, STRUCK_OUT_MS},
     identity::AuthorId,
-    known::Root,
-    message::BankTag,
+    message::{BankTag, GreetedBank},
     time::Time,
 };
 
@@ -85,7 +84,7 @@ pub struct Peer {
     pub(crate) keep: bool,
     /// Banks whose regular comparison is armed for this connection.
     pub(crate) compared_regularly: BTreeSet<BankId>,
-    pub(crate) tags: BTreeMap<BankTag, (Root, u64)>,
+    pub(crate) tags: BTreeMap<BankTag, GreetedBank>,
     pub(crate) dialling: Dialling,
     pub(crate) strikes: u32,
     /// It broke the protocol too often: not let in before this.

@@ -77,7 +77,10 @@ fn a_greeting_names_no_bank_to_one_who_does_not_know_it() {
     // A tag made for another pair of nodes is not taken for knowing the bank.
     let tag = BankTag::new(&bank, &PEER, &AuthorId([8; 32]));
     let (root, _) = node.roots(&bank).unwrap();
-    let stolen = Message::Hello { version: PROTOCOL_VERSION, banks: vec![GreetedBank { tag, root, records: 0 }] };
+    let stolen = Message::Hello {
+        version: PROTOCOL_VERSION,
+        banks: vec![GreetedBank { tag, root, records: 0, resumes: false }],
+    };
     effects(&mut node, Event::Received { peer: PEER, message: stolen }, 2);
     assert!(node.peers().sharing(&bank).is_empty());
 }

@@ -283,6 +283,11 @@ impl World {
         }
     }
 
+    /// Whether the link between two nodes is cut.
+    pub fn is_cut(&self, a: usize, b: usize) -> bool {
+        self.links.get(a, b).cut
+    }
+
     /// Cuts the link between two nodes once this many more messages were delivered anywhere.
     pub fn cut_after(&mut self, messages: u64, a: usize, b: usize) {
         self.cut_after = Some((messages, (a, b)));
@@ -586,5 +591,8 @@ fn name_of(message: &Message) -> &'static str {
         Message::Records { .. } => "records",
         Message::Ask { .. } => "ask",
         Message::Answer { .. } => "answer",
+        Message::Compare { .. } => "compare",
+        Message::Sketch { .. } => "sketch",
+        Message::Sketched { .. } => "sketched",
     }
 }

@@ -1,6 +1,8 @@
 //! The shipped protocol on a private clock: loss, delay, cuts, crashes and disks that fail.
 
-use folklore_protocol::{AuthorId, BankId, Claim, Config, Evidence, Item, Keypair, Message, Record, RecordId};
+use folklore_protocol::{
+    AuthorId, BankId, Claim, Config, Evidence, Item, Keypair, Message, Record, RecordId, known::ShortId,
+};
 use folklore_sim::{Link, World, WorldConfig, world::lesson};
 
 const MINUTE: u64 = 60_000;
@@ -238,7 +240,7 @@ fn a_peer_that_has_not_shown_that_it_knows_the_bank_gets_nothing() {
     let id = world.teach(0, bank, 1).unwrap();
     world.introduce(1, 0);
     world.run_for(MINUTE);
-    world.forge(1, 0, Message::Fetch { bank, request: 1, ids: vec![id] });
+    world.forge(1, 0, Message::Fetch { bank, request: 1, budget_bytes: 4_096, ids: vec![ShortId::of(&id)] });
     world.forge(1, 0, Message::Ask { bank, request: 1, query: "refund".into(), hits: 4 });
     world.run_for(MINUTE);
     assert_eq!(world.counters().record_copies, 0);
@@ -279,7 +281,11 @@ fn forged_wrong_and_unrequested_records_are_not_held_and_end_the_connection() {
     let wrong_body = Some(lesson(6).bytes().to_vec());
     let held = |w: &World| w.on_disk(0, &bank);
     let unrequested = Item { record: good.bytes().to_vec(), body: body.clone() };
-    world.forge(1, 0, Message::Records { bank, request: 77, items: vec![unrequested], absent: vec![] });
+    world.forge(
+        1,
+        0,
+        Message::Records { bank, request: 77, items: vec![unrequested], absent: vec![], unknown: vec![] },
+    );
     for _ in 0..10 {
         world.forge(1, 0, Message::Push { bank, hops: 0, item: Item { record: forged.clone(), body: body.clone() } });
         world.forge(
