@@ -337,12 +337,17 @@ impl Node {
     }
 }
 
-/// Makes `guest` a member of `host`'s own bank and waits until it holds the same. Both must be up.
+/// Makes `guest` a member of `host`'s own bank and waits until each has compared it with the other. Both must be up.
 #[track_caller]
 pub fn join(host: &Node, guest: &Node) -> String {
     let joined = guest.json([OsStr::new("bank"), OsStr::new("join"), OsStr::new(&host.ticket())]);
     let bank = text(&joined["bank"]);
     same_root(host, guest, &bank);
+    for (node, other) in [(host, guest), (guest, host)] {
+        until(&format!("{} has compared the bank with {}", node.name, other.name), PATIENCE, || {
+            node.peer(&other.id()).filter(|peer| peer["complete_as_of"][&bank].is_string())
+        });
+    }
     bank
 }
 

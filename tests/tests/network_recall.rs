@@ -59,7 +59,9 @@ fn what_is_not_here_yet_comes_from_the_peer_that_has_it() {
     // So slow a link that the backlog takes long, and a question with its answer does not.
     link.limit(Some(40_000));
     link.heal();
-    until("B is connected", PATIENCE, || b.is_connected(&a.id()).then_some(()));
+    // Connected is not enough: only who has greeted is known to share the bank, and is asked.
+    let probe = json!({"task": "anything at all", "scope": "network", "deadline_ms": 100});
+    until("A can be asked", PATIENCE, || peers(&b.recall(&probe))[0].contains(&a.id()).then_some(()));
 
     let all = a.lessons();
     let (mut tried, mut found) = (0, 0);
