@@ -16,9 +16,7 @@ use std::{
 };
 
 use folklore_protocol::{
-    AuthorId, BankId, Config, Effect, Event, Known, Message, Node, RecordId, Time,
-    known::IdTree,
-    message::SketchAnswer,
+    AuthorId, BankId, Config, Effect, Event, Known, Message, Node, RecordId, Time, known::IdTree, message::SketchAnswer,
 };
 use negentropy::{Id, Negentropy, NegentropyStorageVector};
 
@@ -101,7 +99,9 @@ impl Pair {
         let mut opener_spoke = false;
         while let Some((to, message)) = self.queue.pop_front() {
             let discovery = match &message {
-                Message::Compare { .. } | Message::Sketch { .. } | Message::Probe { .. } | Message::Probed { .. } => true,
+                Message::Compare { .. } | Message::Sketch { .. } | Message::Probe { .. } | Message::Probed { .. } => {
+                    true
+                }
                 Message::Offer { .. } => true,
                 Message::Sketched { answer, .. } => *answer != SketchAnswer::Done,
                 _ => false,
@@ -245,7 +245,9 @@ fn main() {
         ms(equal.cpu)
     );
     println!();
-    println!("| n | d | split | bytes/d | round trips mean (most) | cpu ms | negentropy bytes/d | trips | cpu ms | recent bytes/d | cpu ms |");
+    println!(
+        "| n | d | split | bytes/d | round trips mean (most) | cpu ms | negentropy bytes/d | trips | cpu ms | recent bytes/d | cpu ms |"
+    );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for n in [10_000u64, 100_000, 1_000_000].into_iter().filter(|n| *n <= largest) {
         for d in [1u64, 10, 100, 1_000, 2_000, 10_000, 100_000].into_iter().filter(|d| *d <= n / 10) {
@@ -253,7 +255,13 @@ fn main() {
                 if d == 1 { &[("answerer", 0)] } else { &[("even", d / 2), ("answerer", 0), ("opener", d)] };
             for (name, ours_alone) in splits {
                 let case = |seed| Case { common: n - d / 2, ours: *ours_alone, theirs: d - ours_alone, seed };
-                let trials = if n < 100_000 { 40 } else if n < 1_000_000 { 8 } else { 3 };
+                let trials = if n < 100_000 {
+                    40
+                } else if n < 1_000_000 {
+                    8
+                } else {
+                    3
+                };
                 let costs: Vec<Cost> = (1..=trials).map(|seed| ours(case(seed))).collect();
                 let kept = upkeep_of.iter().find(|(m, _)| *m == n).map_or(Duration::ZERO, |(_, cost)| *cost);
                 let (bytes, trips, most, cpu) = mean(&costs);

@@ -12,10 +12,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    config::{AT_STAKE, LEAST_BATCH_BYTES, MAX_WANTED, REQUESTS_PER_PEER},
+    bank::BankId,
+    config::{AT_STAKE, LEAST_BATCH_BYTES, MAX_ADMITTING, MAX_WANTED, REQUESTS_PER_PEER},
     identity::AuthorId,
     known::ShortId,
-    message::{ITEMS_BUDGET_BYTES, MAX_FETCH},
+    message::{ITEMS_BUDGET_BYTES, Item, MAX_FETCH, Message},
+    node::{Effect, Incoming, Node, Pending, PushedAs, Timer, parse_item},
+    reconcile::{MAX_SAME_SHORT, Which},
+    record::RecordId,
+    time::Time,
 };
 
 /// Most peers remembered as a source of one record.
@@ -251,6 +256,120 @@ impl Wanted {
             }
         }
         want.stage = stage;
+    }
+}
+
+/// What came of a request for records.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    pub(crate) items: Vec<Item>,
+    pub(crate) absent: Vec<RecordId>,
+    pub(crate) unknown: Vec<ShortId>,
+}
+
+impl Node {
+    /// Asks for what is missing, wherever a peer has room for another request.
+    pub(crate) fn pump(&mut self, bank: BankId, now: Time) {
+        loop {
+            let Some(state) = self.banks.get(&bank) else { return };
+            if state.admitting.len() >= MAX_ADMITTING {
+                break;
+            }
+            let Some(peer) = state.wanted.askable().into_iter().next() else { break };
+            let request = self.next_number();
+            let Some(state) = self.banks.get_mut(&bank) else { return };
+            let Batch { ids, budget_bytes } = state.wanted.ask(peer, request);
+            if ids.is_empty() {
+                break;
+            }
+            self.send(peer, Message::Fetch { bank, request, budget_bytes: budget_bytes as u32, ids });
+            self.set_timer(now + self.config.request_timeout_ms, Timer::Request { bank, request });
+        }
+        self.check_resumed(bank, now);
+    }
+
+    pub(crate) fn receive_fetch(
+        &mut self,
+        peer: AuthorId,
+        bank: BankId,
+        request: u64,
+        budget_bytes: usize,
+        shorts: Vec<ShortId>,
+    ) {
+        let Some(state) = self.banks.get(&bank) else { return };
+        let (mut ids, mut unknown) = (Vec::new(), Vec::new());
+        for short in shorts {
+            let known = state.known.with_short(short);
+            if known.is_empty() {
+                unknown.push(short);
+            }
+            ids.extend(known.into_iter().take(MAX_SAME_SHORT));
+        }
+        if ids.is_empty() {
+            self.send(peer, Message::Records { bank, request, items: Vec::new(), absent: Vec::new(), unknown });
+        } else if self.may_serve(peer) {
+            ids.truncate(MAX_FETCH);
+            let ticket = self.issue(Pending::Serve { peer, bank, request, unknown });
+            self.emit(Effect::Load { ticket, bank, ids, budget_bytes });
+        }
+    }
+
+    pub(crate) fn receive_records(
+        &mut self,
+        peer: AuthorId,
+        bank: BankId,
+        request: u64,
+        delivery: Delivery,
+        now: Time,
+    ) {
+        let Delivery { items, absent, unknown } = delivery;
+        let Some(state) = self.banks.get_mut(&bank) else { return };
+        if !state.wanted.is_asked(request, &peer) {
+            return; // Late: it was given up, and is asked for elsewhere.
+        }
+        let mut breaches = u32::from(items.is_empty() && absent.is_empty() && unknown.is_empty());
+        let (mut came, mut idle) = (BTreeSet::new(), BTreeSet::new());
+        let mut incoming = Vec::new();
+        let mut admit = Vec::new();
+        state.wanted.carried(&peer, items.len(), items.iter().map(Item::len).sum());
+        for item in items {
+            match parse_item(&bank, item) {
+                Ok((record, body))
+                    if came.contains(&ShortId::of(&record.id()))
+                        || state.wanted.came(request, &ShortId::of(&record.id())) =>
+                {
+                    came.insert(ShortId::of(&record.id()));
+                    if state.known.contains(&record.id()) {
+                        idle.insert(ShortId::of(&record.id()));
+                    }
+                    if state.is_new(&record.id()) {
+                        state.admitting.insert(record.id());
+                        admit.push((record.id(), PushedAs::Fetched));
+                        incoming.push(Incoming { record, body });
+                    }
+                }
+                _ => breaches += 1,
+            }
+        }
+        // Known already, and nothing new came by the same short id: it is not on its way to storage.
+        for (id, _) in &admit {
+            idle.remove(&ShortId::of(id));
+        }
+        idle.iter().for_each(|short| state.wanted.resolve(*short));
+        let absent: Vec<RecordId> =
+            absent.into_iter().filter(|id| state.wanted.drop_source(&ShortId::of(id), &peer)).collect();
+        let mut orphans = unknown;
+        orphans.retain(|short| state.wanted.drop_source(short, &peer));
+        orphans.extend(state.wanted.end(request, breaches > 0));
+        for id in absent {
+            self.resolved(bank, Which::Id(&id), Some(&peer), breaches == 0, now);
+        }
+        for short in orphans.into_iter().chain(idle) {
+            self.resolved(bank, Which::Short(short), Some(&peer), false, now);
+        }
+        (0..breaches).for_each(|_| self.strike(peer, now));
+        self.admit(bank, peer, admit, incoming);
+        self.pump(bank, now);
     }
 }
 

@@ -451,7 +451,8 @@ impl Known {
     fn note(&mut self, id: &RecordId) {
         self.sketch.add(id);
         if self.sketch.outgrown() {
-            self.sketch = Sketch::of(self.sketch.len(), &mut |each| self.all.as_ref().unwrap_or(&self.held).for_each(each));
+            self.sketch =
+                Sketch::of(self.sketch.len(), &mut |each| self.all.as_ref().unwrap_or(&self.held).for_each(each));
         }
     }
 

@@ -401,7 +401,9 @@ impl Message {
             Self::Sketch { head, from, cells, .. } => {
                 at_most("cells", cells.len(), MAX_CELLS)?;
                 if head.is_some() != (*from == 0) {
-                    return Err(DecodeError::Invalid("a sketch has a head with its first cells, and only there".into()));
+                    return Err(DecodeError::Invalid(
+                        "a sketch has a head with its first cells, and only there".into(),
+                    ));
                 }
                 Ok(())
             }
@@ -480,12 +482,7 @@ mod tests {
             Message::Sketch {
                 bank,
                 session: u64::MAX,
-                head: Some(SketchHead {
-                    root: Root([9; 32]),
-                    records: u64::MAX,
-                    sum: [9; 16],
-                    nonce: Some(u64::MAX),
-                }),
+                head: Some(SketchHead { root: Root([9; 32]), records: u64::MAX, sum: [9; 16], nonce: Some(u64::MAX) }),
                 from: 0,
                 cells: vec![Cell { short: [255; 8], check: [255; 4] }; MAX_CELLS],
                 last: true,
@@ -509,7 +506,12 @@ mod tests {
 
     #[test]
     fn a_list_over_its_limit_is_refused() {
-        let many = Message::Fetch { bank: BankId([1; 32]), request: 1, budget_bytes: 1, ids: vec![ShortId([0; 8]); MAX_FETCH + 1] };
+        let many = Message::Fetch {
+            bank: BankId([1; 32]),
+            request: 1,
+            budget_bytes: 1,
+            ids: vec![ShortId([0; 8]); MAX_FETCH + 1],
+        };
         assert!(Message::decode(&many.encode()).is_err());
     }
 

@@ -17,16 +17,17 @@ use crate::{
     ask::Asks,
     bank::BankId,
     canonical::{DecodeError, shorten},
-    config::{Config, MAX_ADMITTING, MAX_STRIKES, SERVED_PER_PEER},
-    fetch::{Batch, Wanted},
+    config::{Config, MAX_STRIKES, SERVED_PER_PEER},
+    fetch::{Delivery, Wanted},
     identity::AuthorId,
     known::{Known, Root, ShortId},
     lesson::LessonId,
     message::{
-        BankTag, GreetedBank, ITEMS_BUDGET_BYTES, Item, MAX_FETCH, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message, PROTOCOL_VERSION, RefusalCode,
+        BankTag, GreetedBank, ITEMS_BUDGET_BYTES, Item, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message,
+        PROTOCOL_VERSION, RefusalCode,
     },
     peers::{DialTarget, Peers, jittered},
-    reconcile::{CellBatch, MAX_SAME_SHORT, Responding, Session, Which},
+    reconcile::{CellBatch, Responding, Session, Which},
     record::{Record, RecordId, UnverifiedRecord},
     time::Time,
 };
@@ -243,13 +244,6 @@ pub enum Effect {
         /// Who was asked and did not answer.
         silent: Vec<AuthorId>,
     },
-}
-
-/// What came of a request for records.
-struct Delivery {
-    items: Vec<Item>,
-    absent: Vec<RecordId>,
-    unknown: Vec<ShortId>,
 }
 
 /// What a ticket waits for.
@@ -672,32 +666,6 @@ impl Node {
         }
     }
 
-    fn receive_fetch(
-        &mut self,
-        peer: AuthorId,
-        bank: BankId,
-        request: u64,
-        budget_bytes: usize,
-        shorts: Vec<ShortId>,
-    ) {
-        let Some(state) = self.banks.get(&bank) else { return };
-        let (mut ids, mut unknown) = (Vec::new(), Vec::new());
-        for short in shorts {
-            let known = state.known.with_short(short);
-            if known.is_empty() {
-                unknown.push(short);
-            }
-            ids.extend(known.into_iter().take(MAX_SAME_SHORT));
-        }
-        if ids.is_empty() {
-            self.send(peer, Message::Records { bank, request, items: Vec::new(), absent: Vec::new(), unknown });
-        } else if self.may_serve(peer) {
-            ids.truncate(MAX_FETCH);
-            let ticket = self.issue(Pending::Serve { peer, bank, request, unknown });
-            self.emit(Effect::Load { ticket, bank, ids, budget_bytes });
-        }
-    }
-
     fn loaded(&mut self, ticket: Ticket, items: Vec<Item>, absent: Vec<RecordId>) {
         let Some(Pending::Serve { peer, bank, request, unknown }) = self.tickets.remove(&ticket) else { return };
         self.served(&peer);
@@ -707,85 +675,7 @@ impl Node {
         self.send(peer, Message::Records { bank, request, items, absent, unknown });
     }
 
-    // ---- fetching and admission ----
-
-    /// Asks for what is missing, wherever a peer has room for another request.
-    pub(crate) fn pump(&mut self, bank: BankId, now: Time) {
-        loop {
-            let Some(state) = self.banks.get(&bank) else { return };
-            if state.admitting.len() >= MAX_ADMITTING {
-                break;
-            }
-            let Some(peer) = state.wanted.askable().into_iter().next() else { break };
-            let request = self.next_number();
-            let Some(state) = self.banks.get_mut(&bank) else { return };
-            let Batch { ids, budget_bytes } = state.wanted.ask(peer, request);
-            if ids.is_empty() {
-                break;
-            }
-            self.send(peer, Message::Fetch { bank, request, budget_bytes: budget_bytes as u32, ids });
-            self.set_timer(now + self.config.request_timeout_ms, Timer::Request { bank, request });
-        }
-        self.check_resumed(bank, now);
-    }
-
-    fn receive_records(
-        &mut self,
-        peer: AuthorId,
-        bank: BankId,
-        request: u64,
-        delivery: Delivery,
-        now: Time,
-    ) {
-        let Delivery { items, absent, unknown } = delivery;
-        let Some(state) = self.banks.get_mut(&bank) else { return };
-        if !state.wanted.is_asked(request, &peer) {
-            return; // Late: it was given up, and is asked for elsewhere.
-        }
-        let mut breaches = u32::from(items.is_empty() && absent.is_empty() && unknown.is_empty());
-        let (mut came, mut idle) = (BTreeSet::new(), BTreeSet::new());
-        let mut incoming = Vec::new();
-        let mut admit = Vec::new();
-        state.wanted.carried(&peer, items.len(), items.iter().map(Item::len).sum());
-        for item in items {
-            match parse_item(&bank, item) {
-                Ok((record, body))
-                    if came.contains(&ShortId::of(&record.id()))
-                        || state.wanted.came(request, &ShortId::of(&record.id())) =>
-                {
-                    came.insert(ShortId::of(&record.id()));
-                    if state.known.contains(&record.id()) {
-                        idle.insert(ShortId::of(&record.id()));
-                    }
-                    if state.is_new(&record.id()) {
-                        state.admitting.insert(record.id());
-                        admit.push((record.id(), PushedAs::Fetched));
-                        incoming.push(Incoming { record, body });
-                    }
-                }
-                _ => breaches += 1,
-            }
-        }
-        // Known already, and nothing new came by the same short id: it is not on its way to storage.
-        for (id, _) in &admit {
-            idle.remove(&ShortId::of(id));
-        }
-        idle.iter().for_each(|short| state.wanted.resolve(*short));
-        let absent: Vec<RecordId> =
-            absent.into_iter().filter(|id| state.wanted.drop_source(&ShortId::of(id), &peer)).collect();
-        let mut orphans = unknown;
-        orphans.retain(|short| state.wanted.drop_source(short, &peer));
-        orphans.extend(state.wanted.end(request, breaches > 0));
-        for id in absent {
-            self.resolved(bank, Which::Id(&id), Some(&peer), breaches == 0, now);
-        }
-        for short in orphans.into_iter().chain(idle) {
-            self.resolved(bank, Which::Short(short), Some(&peer), false, now);
-        }
-        (0..breaches).for_each(|_| self.strike(peer, now));
-        self.admit(bank, peer, admit, incoming);
-        self.pump(bank, now);
-    }
+    // ---- admission ----
 
     pub(crate) fn admit(
         &mut self,

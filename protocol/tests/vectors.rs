@@ -13,14 +13,15 @@ use folklore_protocol::{
     bank::{BankSalt, MAX_POLICY_KEYS, MAX_PRINCIPAL_NAME_BYTES, MAX_PRINCIPALS},
     canonical::{self, DecodeError, FORMAT_VERSION, Lines},
     claim::{MAX_INJECTED, MAX_NAME_BYTES, MAX_REASON_BYTES},
-    known::{IdTree, LEAF_IDS, Prefix, Subtree},
+    known::{IdTree, LEAF_IDS, Prefix, ShortId, Subtree},
     lesson::{
         MAX_BODY_BYTES, MAX_CONDITION_BYTES, MAX_CONTENT_BYTES, MAX_DOMAIN_BYTES, MAX_TAG_BYTES, MAX_TAGS,
         MAX_TASK_BYTES, MAX_TITLE_BYTES,
     },
     message::{
-        BankTag, GreetedBank, MAX_ASKED_HITS, MAX_FETCH, MAX_GREETED_BANKS, MAX_IDS, MAX_MESSAGE_BYTES, MAX_PROBES,
-        MAX_QUERY_BYTES, PROTOCOL_VERSION, Probe, ProbeAnswer, RefusalCode,
+        BankTag, Cell, ESTIMATE_BYTES, GreetedBank, MAX_ASKED_HITS, MAX_CELLS, MAX_FETCH, MAX_GREETED_BANKS, MAX_IDS,
+        MAX_MESSAGE_BYTES, MAX_PROBES, MAX_QUERY_BYTES, MAX_SHORT_IDS, PROTOCOL_VERSION, Probe, ProbeAnswer,
+        RefusalCode, SketchAnswer, SketchHead,
     },
     record::{MAX_RECORD_BYTES, RecordFields},
 };
@@ -117,7 +118,9 @@ enum Form {
 fn form(key: &str) -> Option<Form> {
     match key {
         "bank" | "run" | "run_digest" | "tag" | "root" | "hash" | "record" | "body" | "bytes" | "ids" | "absent"
-        | "Ids" | "Children" => Some(Form::Hex),
+        | "unknown" | "lacks" | "wants" | "short" | "check" | "sum" | "estimate" | "Ids" | "Children" => {
+            Some(Form::Hex)
+        }
         "lesson_id" | "injected" => Some(Form::Lesson),
         "author" | "new_author" | "old_author" | "curators" | "authors" | "Listed" => Some(Form::Author),
         _ => None,
@@ -126,7 +129,20 @@ fn form(key: &str) -> Option<Form> {
 
 /// Keys that hold a list of byte strings, not one.
 fn is_list(key: &str) -> bool {
-    matches!(key, "ids" | "absent" | "Ids" | "Children" | "injected" | "curators" | "authors" | "Listed")
+    matches!(
+        key,
+        "ids"
+            | "absent"
+            | "unknown"
+            | "lacks"
+            | "wants"
+            | "Ids"
+            | "Children"
+            | "injected"
+            | "curators"
+            | "authors"
+            | "Listed"
+    )
 }
 
 fn walk(value: Value, change: &dyn Fn(Form, Value) -> Value) -> Value {
@@ -557,8 +573,18 @@ fn messages() -> Vec<(&'static str, Message)> {
         Probe { hash: tree.hash(&prefix), prefix }
     };
     let probes = vec![probe(""), probe("a"), probe("a3"), probe("0f7")];
-    let greeted = GreetedBank { tag: BankTag::new(&bank, &author(1), &author(2)), root: Root(digest(3)), records: 300 };
+    let greeted = GreetedBank {
+        tag: BankTag::new(&bank, &author(1), &author(2)),
+        root: Root(digest(3)),
+        records: 300,
+        resumes: true,
+    };
     let refusal = |code, detail: &str| Message::Refusal { code, detail: detail.into() };
+    let head = |nonce| SketchHead { root: Root(digest(3)), records: 300, sum: [0x5a; 16], nonce };
+    let cells = vec![Cell { short: [0x11; 8], check: [0x22; 4] }, Cell { short: [0; 8], check: [0; 4] }];
+    let sketch = |from, head, last| Message::Sketch { bank, session: 7, head, from, cells: cells.clone(), last };
+    let sketched = |answer| Message::Sketched { bank, session: 7, answer };
+    let shorts = |n| sorted_ids(n).iter().map(ShortId::of).collect::<Vec<_>>();
     let answers = vec![
         ProbeAnswer::Same,
         ProbeAnswer::Ids(vec![]),
@@ -585,11 +611,43 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("probed", Message::Probed { bank, session: 7, answers }),
         ("offer", Message::Offer { bank, session: 7, ids: sorted_ids(2), last: false }),
         ("offer, the last and empty", Message::Offer { bank, session: u64::MAX, ids: vec![], last: true }),
-        ("fetch", Message::Fetch { bank, request: 251, ids: vec![record.id()] }),
-        ("records", Message::Records { bank, request: 251, items: vec![item(), bare()], absent: sorted_ids(1) }),
+        ("fetch", Message::Fetch { bank, request: 251, budget_bytes: 2_048, ids: vec![ShortId::of(&record.id())] }),
+        (
+            "records",
+            Message::Records {
+                bank,
+                request: 251,
+                items: vec![item(), bare()],
+                absent: sorted_ids(1),
+                unknown: vec![ShortId([0xab; 8])],
+            },
+        ),
         ("ask", Message::Ask { bank, request: 9, query: "how do I refund\nan order".into(), hits: MAX_ASKED_HITS }),
         ("answer", Message::Answer { bank, request: 9, items: vec![item()], records: 65_536 }),
         ("answer, nothing found", Message::Answer { bank, request: 9, items: vec![], records: 0 }),
+        ("compare", Message::Compare { bank, session: 7, root: Root(digest(3)) }),
+        ("sketch, its beginning", sketch(0, Some(head(None)), false)),
+        ("sketch, under a salt", sketch(0, Some(head(Some(1 << 40))), true)),
+        ("sketch, more of it", sketch(5_000, None, true)),
+        ("sketched, same", sketched(SketchAnswer::Same)),
+        ("sketched, more", sketched(SketchAnswer::More { have: 28, records: 300, nonce: 9, estimate: None })),
+        (
+            "sketched, more, with the estimate",
+            sketched(SketchAnswer::More {
+                have: 28,
+                records: 300,
+                nonce: 1 << 60,
+                estimate: Some(vec![0xe5; ESTIMATE_BYTES]),
+            }),
+        ),
+        ("sketched, found", sketched(SketchAnswer::Found { lacks: shorts(2), left: 1 })),
+        (
+            "sketched, found under a salt",
+            sketched(SketchAnswer::FoundSalted { lacks: sorted_ids(2), wants: shorts(1), left: 0 }),
+        ),
+        ("sketched, salt", sketched(SketchAnswer::Salt { nonce: 251 })),
+        ("sketched, walk", sketched(SketchAnswer::Walk)),
+        ("sketched, done", sketched(SketchAnswer::Done)),
     ]
 }
 
@@ -597,7 +655,7 @@ fn messages() -> Vec<(&'static str, Message)> {
 fn largest_messages() -> Vec<(&'static str, Message)> {
     let bank = BankId([0; 32]);
     let ids = |n| vec![RecordId([0; 32]); n];
-    let greeted = GreetedBank { tag: BankTag([0; 16]), root: Root([0; 32]), records: 0 };
+    let greeted = GreetedBank { tag: BankTag([0; 16]), root: Root([0; 32]), records: 0, resumes: false };
     let item = |record, body| Item { record: vec![0; record], body: Some(vec![0; body]) };
     let probe = Probe { prefix: prefix(&"0".repeat(64)), hash: [0; 16] };
     vec![
@@ -606,7 +664,10 @@ fn largest_messages() -> Vec<(&'static str, Message)> {
         ("the most hops", Message::Push { bank, hops: u32::MAX, item: item(0, 0) }),
         ("the most ids", Message::Have { bank, ids: ids(MAX_IDS) }),
         ("the most ids offered", Message::Offer { bank, session: u64::MAX, ids: ids(MAX_IDS), last: false }),
-        ("the most ids fetched", Message::Fetch { bank, request: u64::MAX, ids: ids(MAX_FETCH) }),
+        (
+            "the most ids fetched",
+            Message::Fetch { bank, request: u64::MAX, budget_bytes: u32::MAX, ids: vec![ShortId([0; 8]); MAX_FETCH] },
+        ),
         (
             "the longest prefixes, and the most of them",
             Message::Probe { bank, session: 0, probes: vec![probe; MAX_PROBES] },
@@ -618,7 +679,8 @@ fn largest_messages() -> Vec<(&'static str, Message)> {
         }),
         ("the longest record and body", {
             let items = vec![item(MAX_RECORD_BYTES, MAX_BODY_BYTES)];
-            Message::Records { bank, request: 0, items, absent: ids(MAX_FETCH) }
+            let unknown = vec![ShortId([0; 8]); MAX_FETCH];
+            Message::Records { bank, request: 0, items, absent: ids(MAX_FETCH), unknown }
         }),
         ("the most items", Message::Answer { bank, request: 0, items: vec![item(0, 0); MAX_FETCH], records: u64::MAX }),
         (
@@ -626,11 +688,26 @@ fn largest_messages() -> Vec<(&'static str, Message)> {
             Message::Ask { bank, request: 0, query: "q".repeat(MAX_QUERY_BYTES), hits: MAX_ASKED_HITS },
         ),
         ("exactly the limit of a message", {
-            // Version, variant, bank, request, number of items, two of them, the third's length and option, none absent.
-            let head = 1 + 1 + 32 + 1 + 1 + 2 * (3 + MAX_RECORD_BYTES + 1) + (3 + 1) + 1;
+            // Version, variant, bank, request, number of items, two of them, the third's length and option, none absent, none
+            // unknown.
+            let head = 1 + 1 + 32 + 1 + 1 + 2 * (3 + MAX_RECORD_BYTES + 1) + (3 + 1) + 1 + 1;
             let bare = |len| Item { record: vec![0; len], body: None };
             let items = vec![bare(MAX_RECORD_BYTES), bare(MAX_RECORD_BYTES), bare(MAX_MESSAGE_BYTES - head)];
-            Message::Records { bank, request: 0, items, absent: vec![] }
+            Message::Records { bank, request: 0, items, absent: vec![], unknown: vec![] }
+        }),
+        ("the most cells", {
+            let head = SketchHead { root: Root([0; 32]), records: u64::MAX, sum: [0; 16], nonce: Some(u64::MAX) };
+            let cells = vec![Cell { short: [0; 8], check: [0; 4] }; MAX_CELLS];
+            Message::Sketch { bank, session: 0, head: Some(head), from: 0, cells, last: true }
+        }),
+        ("the most short ids found", {
+            let answer = SketchAnswer::Found { lacks: vec![ShortId([0; 8]); MAX_SHORT_IDS], left: u32::MAX };
+            Message::Sketched { bank, session: 0, answer }
+        }),
+        ("the most found under a salt", {
+            let wants = vec![ShortId([0; 8]); MAX_SHORT_IDS];
+            let answer = SketchAnswer::FoundSalted { lacks: ids(MAX_IDS), wants, left: u32::MAX };
+            Message::Sketched { bank, session: 0, answer }
         }),
     ]
 }
@@ -1032,10 +1109,17 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
         [&head, bytes, &[0; 16]].concat()
     };
     let probed = |ids| Message::Probed { bank, session: 7, answers: vec![ProbeAnswer::Ids(ids)] }.encode();
-    let greeted = GreetedBank { tag: BankTag([0; 16]), root: Root([0; 32]), records: 0 };
+    let greeted = GreetedBank { tag: BankTag([0; 16]), root: Root([0; 32]), records: 0, resumes: false };
     let push = |record, body| Message::Push { bank, hops: 0, item: Item { record, body } }.encode();
     let ask = |query: &str, hits| Message::Ask { bank, request: 1, query: query.into(), hits }.encode();
     let refusal = |detail: &str| Message::Refusal { code: RefusalCode::Bank, detail: detail.into() }.encode();
+    let shorts = |n: usize| vec![ShortId([0; 8]); n];
+    let head = SketchHead { root: Root([0; 32]), records: 0, sum: [0; 16], nonce: None };
+    let sketch = |from, head, cells: usize| {
+        let cells = vec![Cell { short: [0; 8], check: [0; 4] }; cells];
+        Message::Sketch { bank, session: 7, head, from, cells, last: true }.encode()
+    };
+    let sketched = |answer| Message::Sketched { bank, session: 7, answer }.encode();
     let mut backwards = sorted_ids(2);
     backwards.reverse();
     let empty = || Item { record: vec![], body: None };
@@ -1046,7 +1130,7 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
         ("another version, and nothing after it", vec![2]),
         ("another version, over the limit of this one", [&[2u8][..], &vec![0; MAX_MESSAGE_BYTES]].concat()),
         ("a byte too many", [&hello[..], &[0]].concat()),
-        ("a fourteenth message", vec![1, 13]),
+        ("a seventeenth message", vec![1, 16]),
         ("a refusal code that means nothing", vec![1, 1, 4, 0]),
         ("over the limit of a message", [&[1u8][..], &vec![0; MAX_MESSAGE_BYTES]].concat()),
         ("last is neither yes nor no", [&last[..last.len() - 1], &[2]].concat()),
@@ -1058,10 +1142,18 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
         ("a body over its limit", push(vec![], Some(vec![0; MAX_BODY_BYTES + 1]))),
         ("ids over the limit", Message::Have { bank, ids: ids(MAX_IDS + 1) }.encode()),
         ("offered ids over the limit", Message::Offer { bank, session: 7, ids: ids(MAX_IDS + 1), last: true }.encode()),
-        ("fetched ids over the limit", Message::Fetch { bank, request: 1, ids: ids(MAX_FETCH + 1) }.encode()),
+        (
+            "fetched ids over the limit",
+            Message::Fetch { bank, request: 1, budget_bytes: 1, ids: shorts(MAX_FETCH + 1) }.encode(),
+        ),
         (
             "absent ids over the limit",
-            Message::Records { bank, request: 1, items: vec![], absent: ids(MAX_FETCH + 1) }.encode(),
+            Message::Records { bank, request: 1, items: vec![], absent: ids(MAX_FETCH + 1), unknown: vec![] }.encode(),
+        ),
+        (
+            "unknown ids over the limit",
+            Message::Records { bank, request: 1, items: vec![], absent: vec![], unknown: shorts(MAX_FETCH + 1) }
+                .encode(),
         ),
         (
             "records over the limit",
@@ -1086,6 +1178,23 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
         ("hits over the limit", ask("q", MAX_ASKED_HITS + 1)),
         ("a query over its limit", ask(&"q".repeat(MAX_QUERY_BYTES + 1), 1)),
         ("a query not in normal form", ask("q\u{200b}", 1)),
+        ("first cells without a head", sketch(0, None, 1)),
+        ("later cells with a head", sketch(1, Some(head.clone()), 1)),
+        ("cells over the limit", sketch(0, Some(head), MAX_CELLS + 1)),
+        (
+            "an estimate a byte too short",
+            sketched(SketchAnswer::More { have: 1, records: 1, nonce: 1, estimate: Some(vec![0; ESTIMATE_BYTES - 1]) }),
+        ),
+        ("found short ids over the limit", sketched(SketchAnswer::Found { lacks: shorts(MAX_SHORT_IDS + 1), left: 0 })),
+        (
+            "found ids over the limit",
+            sketched(SketchAnswer::FoundSalted { lacks: ids(MAX_IDS + 1), wants: vec![], left: 0 }),
+        ),
+        (
+            "wanted short ids over the limit",
+            sketched(SketchAnswer::FoundSalted { lacks: vec![], wants: shorts(MAX_SHORT_IDS + 1), left: 0 }),
+        ),
+        ("a sketch answer that means nothing", [&[1, 15][..], &bank.0, &[7, 7]].concat()),
     ]
 }
 

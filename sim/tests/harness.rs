@@ -279,7 +279,11 @@ fn forged_wrong_and_unrequested_records_are_not_held_and_end_the_connection() {
     let wrong_body = Some(lesson(6).bytes().to_vec());
     let held = |w: &World| w.on_disk(0, &bank);
     let unrequested = Item { record: good.bytes().to_vec(), body: body.clone() };
-    world.forge(1, 0, Message::Records { bank, request: 77, items: vec![unrequested], absent: vec![], unknown: vec![] });
+    world.forge(
+        1,
+        0,
+        Message::Records { bank, request: 77, items: vec![unrequested], absent: vec![], unknown: vec![] },
+    );
     for _ in 0..10 {
         world.forge(1, 0, Message::Push { bank, hops: 0, item: Item { record: forged.clone(), body: body.clone() } });
         world.forge(

@@ -207,7 +207,8 @@ impl Node {
             }
             state.salted_at = Some(now);
         }
-        let outcome = if worth { attempt(&mut state.known, sketched, salt.as_ref()) } else { Attempt::Unclear { some: false } };
+        let outcome =
+            if worth { attempt(&mut state.known, sketched, salt.as_ref()) } else { Attempt::Unclear { some: false } };
         sketched.tried = sketched.tried.max(have);
         match outcome {
             Attempt::Found(difference) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    MAX_BATCHES, MAX_SESSION_CELLS, MIN_CELLS,
+    MAX_BATCHES, MAX_SESSION_CELLS, MIN_CELLS, SALTED_EVERY_MS,
     cells::{Cells, Salt, cells_for},
     estimate::Estimate,
     session::{Session, Stage},
@@ -140,6 +140,11 @@ impl Node {
     fn sketch_salted(&mut self, bank: BankId, peer: AuthorId, theirs: u64, now: Time) {
         let ours = rand_core::Rng::next_u64(&mut self.rng);
         let Some(state) = self.banks.get_mut(&bank) else { return };
+        if state.salted_at.is_some_and(|at| now < at + SALTED_EVERY_MS) {
+            self.walk(bank, peer, now);
+            return;
+        }
+        state.salted_at = Some(now);
         let Some(session) = state.sessions.get_mut(&peer) else { return };
         session.salted = true;
         let (differ, enough) = (session.differ, session.enough);
@@ -240,15 +245,7 @@ impl Node {
     }
 
     /// The cells sent do not tell yet: more, or another way.
-    fn more(
-        &mut self,
-        bank: BankId,
-        peer: AuthorId,
-        have: usize,
-        nonce: u64,
-        estimate: Option<Vec<u8>>,
-        now: Time,
-    ) {
+    fn more(&mut self, bank: BankId, peer: AuthorId, have: usize, nonce: u64, estimate: Option<Vec<u8>>, now: Time) {
         let Some(state) = self.banks.get_mut(&bank) else { return };
         let Some(session) = state.sessions.get_mut(&peer) else { return };
         let Stage::Sketching(sketching) = &mut session.stage else { return };
@@ -291,7 +288,10 @@ impl Node {
         let Stage::Sketching(sketching) = &mut session.stage else { return };
         let came = found.shorts.len() + found.ids.len() + found.wants.len();
         let (left, announced) = (left as usize, sketching.left);
-        if came + left > sketching.sent || (announced.is_some() && came == 0) || found.salted == sketching.salt.is_none() {
+        if came + left > sketching.sent
+            || (announced.is_some() && came == 0)
+            || found.salted == sketching.salt.is_none()
+        {
             self.session_broken(bank, peer, now);
             return;
         }

@@ -45,7 +45,9 @@ pub(super) enum Stage {
     Sketching(Box<Sketching>),
     Walking(Walk),
     /// Both sides know what they lack. `confirmed`: nothing more is to be heard of the other side.
-    Found { confirmed: bool },
+    Found {
+        confirmed: bool,
+    },
 }
 
 /// A session the other side opened.
@@ -166,7 +168,8 @@ impl Node {
         }
         let came = self.peers.get(&peer).map_or(0, |p| p.records_in);
         let state = self.banks.get_mut(&bank);
-        let before = state.and_then(|state| state.resuming.get_mut(&peer)).map(|before| std::mem::replace(before, came));
+        let before =
+            state.and_then(|state| state.resuming.get_mut(&peer)).map(|before| std::mem::replace(before, came));
         // What was found on an earlier connection is fetched first, as long as that goes on.
         if before.is_none_or(|before| before == came) {
             self.stop_resuming(bank, &peer);
@@ -276,14 +279,7 @@ impl Node {
     }
 
     /// A record is known now (`well`), or cannot be had from `only` (or from anyone): sessions that wait for it go on.
-    pub(crate) fn resolved(
-        &mut self,
-        bank: BankId,
-        which: Which<'_>,
-        only: Option<&AuthorId>,
-        well: bool,
-        now: Time,
-    ) {
+    pub(crate) fn resolved(&mut self, bank: BankId, which: Which<'_>, only: Option<&AuthorId>, well: bool, now: Time) {
         let Some(state) = self.banks.get_mut(&bank) else { return };
         let concerns = |peer: &AuthorId| only.is_none_or(|o| o == peer);
         let mut sessions = Vec::new();

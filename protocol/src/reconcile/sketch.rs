@@ -40,7 +40,8 @@ impl Default for Sketch {
 /// to keep one from standing in for the other. The factor: digits of pi, odd.
 pub(super) fn weight(id: &RecordId) -> u128 {
     const FACTOR: u128 = 0x082e_fa98_ec4e_6c89_4528_21e6_38d0_1377;
-    let half = |from: usize| id.0[from..from + 16].iter().rev().fold(0, |value: u128, byte| value << 8 | u128::from(*byte));
+    let half =
+        |from: usize| id.0[from..from + 16].iter().rev().fold(0, |value: u128, byte| value << 8 | u128::from(*byte));
     half(0_usize).wrapping_add(half(16).wrapping_mul(FACTOR))
 }
 

@@ -295,9 +295,16 @@ proptest! {
 
 #[test]
 fn differences_from_none_to_all_and_to_a_hundred_thousand() {
-    for (common, ours, theirs) in
-        [(0, 0, 0), (0, 1, 0), (0, 0, 1), (5, 0, 0), (0, 3_000, 3_000), (0, 0, 20_000), (20_000, 2_000, 2_000), (90_000, 8_000, 2_000)]
-    {
+    for (common, ours, theirs) in [
+        (0, 0, 0),
+        (0, 1, 0),
+        (0, 0, 1),
+        (5, 0, 0),
+        (0, 3_000, 3_000),
+        (0, 0, 20_000),
+        (20_000, 2_000, 2_000),
+        (90_000, 8_000, 2_000),
+    ] {
         let common = set(0, common);
         let pair = reconcile(&union(&[&common, &set(1, ours)]), &union(&[&common, &set(2, theirs)]));
         assert_eq!(pair.used("probe"), 0);
@@ -377,7 +384,8 @@ fn a_lying_count_and_endless_cells_end_at_the_tree_within_bounds() {
         from += MAX_CELLS as u32;
         pair.nodes[1].handle(Event::Received { peer: PEERS[0], message }, pair.now);
         while let Some(effect) = pair.nodes[1].next_effect() {
-            walked |= matches!(effect, Effect::Send { message: Message::Sketched { answer: SketchAnswer::Walk, .. }, .. });
+            walked |=
+                matches!(effect, Effect::Send { message: Message::Sketched { answer: SketchAnswer::Walk, .. }, .. });
         }
     }
     assert!(walked);
@@ -404,7 +412,10 @@ fn cells_of_a_silent_peer_are_dropped_and_large_ones_are_few() {
         let message = Message::Sketch { bank: BANK, session: 1, head: Some(head), from: 0, cells, last: false };
         node.handle(Event::Received { peer: peer(n), message }, Time(0));
         while let Some(effect) = node.next_effect() {
-            walks += u32::from(matches!(effect, Effect::Send { message: Message::Sketched { answer: SketchAnswer::Walk, .. }, .. }));
+            walks += u32::from(matches!(
+                effect,
+                Effect::Send { message: Message::Sketched { answer: SketchAnswer::Walk, .. }, .. }
+            ));
         }
     }
     let large = |node: &Node| node.banks[&BANK].responding.values().filter(|r| r.is_large()).count();

@@ -191,5 +191,4 @@ impl Node {
         self.check_responding(bank, peer, now);
         self.pump(bank, now);
     }
-
 }
