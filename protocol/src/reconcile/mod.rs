@@ -2,7 +2,7 @@
 //!
 //! # The ladder
 //!
-//! 1. **Roots.** Equal roots end it: at the greeting, or with one [`Message::Compare`] and its answer, 119 bytes, without a
+//! 1. **Roots.** Equal roots end it: at the greeting, or with one [`Message::Compare`](crate::Message::Compare) and its answer, 119 bytes, without a
 //!    look at any record.
 //! 2. **Cells.** A rateless invertible Bloom lookup table (Yang, Gilad, Alizadeh: *Practical Rateless Set Reconciliation*,
 //!    SIGCOMM 2024, arXiv 2402.02668). Each id falls into cell 0 and into cell `i` with probability 1 / (1 + i / 2); a cell is
