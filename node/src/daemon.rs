@@ -1,7 +1,10 @@
 //! The daemon: opens the home, wires store, engine, network and HTTP door together, and takes them down in order.
 
 use std::{
+    fs::Permissions,
     net::{Ipv4Addr, TcpListener as StdListener},
+    os::unix::fs::PermissionsExt,
+    path::Path,
     sync::Arc,
 };
 
@@ -57,9 +60,6 @@ pub enum DaemonError {
     /// The HTTP door.
     #[error(transparent)]
     Http(#[from] BindError),
-    /// A ticket that waited for the daemon.
-    #[error("a ticket that was waiting could not be used: {0}")]
-    Join(ApiError),
     /// The system.
     #[error("{0}")]
     System(String),
@@ -70,7 +70,6 @@ impl From<DaemonError> for ApiError {
         match error {
             DaemonError::Home(error) => error.into(),
             DaemonError::Http(error) => error.into(),
-            DaemonError::Join(error) => error,
             DaemonError::Network(StartError::Listen(_)) => Self::bad_request(error.to_string()),
             _ => Self::failed(error.to_string()),
         }
@@ -99,7 +98,7 @@ struct Daemon {
     node: String,
     listening: Vec<String>,
     home: Home,
-    lock: HomeLock,
+    lock: Arc<HomeLock>,
     network: NetworkHandle,
     stop: CancellationToken,
     door: tokio::task::JoinHandle<std::io::Result<()>>,
@@ -115,9 +114,11 @@ impl Daemon {
 
         let seed = random::<32>()?;
         let entropy = u64::from_le_bytes(random::<8>()?);
+        let had_bank = home.was_served()?;
         let (store_dir, me) = (home.store_dir(), key.author());
         let opened = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
-            let opened = Store::open(&store_dir, OpenOptions { entropy })?;
+            private_directory(&store_dir)?;
+            let opened = Store::open(&store_dir, OpenOptions { entropy, had_bank })?;
             if !opened.store.banks().iter().any(|b| b.id == own.id) {
                 opened.store.add_bank(own)?;
             }
@@ -126,6 +127,8 @@ impl Daemon {
         });
         let (store, report, catalogue) =
             opened.await.map_err(|_| DaemonError::System("opening the bank failed; the log says more".into()))??;
+        home.mark_served(&lock)?;
+        let lock = Arc::new(lock);
         let opening = report.lines();
         for line in &opening {
             tracing::warn!("{line}");
@@ -154,17 +157,20 @@ impl Daemon {
             config: Config::default(),
             dial: options.peers,
         });
+        let (network, lock_held) = (handle.clone(), lock.clone());
+        let home_held = home.clone();
         let parts =
-            memory::Parts { home: home.clone(), key, store, catalogue, engine, network: handle.clone(), http, opening };
+            memory::Parts { home: home_held, lock: lock_held, key, store, catalogue, engine, network, http, opening };
         let memory = Memory::new(parts);
-        for ticket in home.pending_tickets()? {
+        for ticket in home.tickets()? {
             let memory = memory.clone();
             let joined = tokio::task::spawn_blocking(move || memory.join_ticket(&ticket)).await;
-            joined
-                .map_err(|_| DaemonError::System("joining a bank failed; the log says more".into()))?
-                .map_err(DaemonError::Join)?;
+            let joined = joined.map_err(|_| DaemonError::System("joining a bank failed; the log says more".into()))?;
+            if let Err(error) = joined {
+                // The home's own bank and the others are served all the same; the ticket is tried again at the next start.
+                tracing::error!(%error, "a bank could not be joined");
+            }
         }
-        home.clear_pending_tickets(&lock)?;
 
         let token = Token::generate().map_err(|error| DaemonError::System(error.to_string()))?;
         let notice = DaemonNotice { pid: std::process::id(), http, token: token.reveal().to_owned() };
@@ -195,6 +201,13 @@ impl Daemon {
         self.network.shutdown().await;
         Ok(())
     }
+}
+
+/// Makes a directory that only this user can look into, or makes it so.
+fn private_directory(dir: &Path) -> Result<(), DaemonError> {
+    let fail = |error: std::io::Error| DaemonError::System(format!("{}: {error}", dir.display()));
+    std::fs::create_dir_all(dir).map_err(fail)?;
+    std::fs::set_permissions(dir, Permissions::from_mode(0o700)).map_err(fail)
 }
 
 fn random<const N: usize>() -> Result<[u8; N], DaemonError> {

@@ -89,7 +89,7 @@ async fn story(say: &mut dyn FnMut(&str)) -> Step<Outcome> {
     let west = Site::start("west", dir.path(), Some(&ticket)).await?;
     let bank = north.status().await?.banks.first().map(|b| b.id.clone()).unwrap_or_default();
     for site in [&south, &west] {
-        until(&format!("{} reaches north", site.name), || async { Ok(site.sees(&north).await?) }).await?;
+        until(&format!("{} reaches north", site.name), || site.sees(&north)).await?;
     }
     say(&format!("1. north made a bank; south and west joined with its ticket ({} characters).", ticket.len()));
 

@@ -5,17 +5,19 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use folklore_protocol::{
-    Admission, Answer, AuthorId, BankId, Config, DialTarget, Effect, Event, Item, Lesson, Message, Node, Record, Root,
-    Time, node::Incoming,
+    Admission, Answer, AuthorId, BankId, Config, DialTarget, Effect, Event, Item, Lesson, Message, Node, Record,
+    RecordId, Root, Time, node::Incoming,
 };
 use folklore_store::{
     bank::{self, Store},
     catalogue::Catalogue,
+    error::WriteError,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
@@ -26,6 +28,10 @@ use crate::network::{self, Address, Network, NetworkEvent, NetworkHandle};
 const COMMAND_QUEUE: usize = 256;
 /// The address book is written at most this often.
 const BOOK_PAUSE: Duration = Duration::from_secs(2);
+/// Peers in the address book, addresses of each, and bytes of an address: together below what a setting holds (64 KiB).
+const MAX_BOOK_PEERS: usize = 128;
+const MAX_BOOK_ADDRESSES: usize = 3;
+const MAX_BOOK_ADDRESS_BYTES: usize = 128;
 /// The name of the address book among the store's settings.
 const BOOK: &str = "peers";
 /// Without a deadline the engine looks round this often.
@@ -109,6 +115,7 @@ enum Command {
     Event(Box<Event>),
     Ask { bank: BankId, query: String, hits: u32, within_ms: u64, reply: oneshot::Sender<Answers> },
     Snapshot(oneshot::Sender<Snapshot>),
+    Remember(oneshot::Sender<Result<(), WriteError>>),
 }
 
 /// The engine has stopped: the daemon is going down.
@@ -133,6 +140,13 @@ impl EngineHandle {
     /// As [`EngineHandle::event`], from a blocking thread.
     pub fn event_blocking(&self, event: Event) -> Result<(), Stopped> {
         self.commands.blocking_send(Command::Event(Box::new(event))).map_err(|_| Stopped)
+    }
+
+    /// Writes the address book, with everything handed over before; durable when it returns. From a blocking thread.
+    pub fn remember_peers_blocking(&self) -> Result<Result<(), WriteError>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.blocking_send(Command::Remember(reply)).map_err(|_| Stopped)?;
+        answer.blocking_recv().map_err(|_| Stopped)
     }
 
     /// Asks the connected peers and waits for their answers, or until the time is over.
@@ -184,7 +198,8 @@ pub fn start(parts: Parts) -> EngineHandle {
         asks: BTreeMap::new(),
         next_ask: 0,
         book: Book::default(),
-        loopback: BTreeMap::new(),
+        book_edition: 0,
+        book_written: Arc::default(),
     };
     tokio::spawn(engine.run(parts.network.events, receiver, results, parts.dial));
     EngineHandle { commands, clock }
@@ -207,8 +222,10 @@ struct Engine {
     asks: BTreeMap<u64, oneshot::Sender<Answers>>,
     next_ask: u64,
     book: Book,
-    /// Whether a peer is reached over loopback: only then are loopback addresses of its own of use here.
-    loopback: BTreeMap<AuthorId, bool>,
+    /// Counts the editions of the address book handed to be written.
+    book_edition: u64,
+    /// The latest edition on disk.
+    book_written: Arc<Mutex<u64>>,
 }
 
 impl Engine {
@@ -220,7 +237,7 @@ impl Engine {
         dial: Vec<String>,
     ) {
         for info in self.store.banks() {
-            let held = self.store.record_ids(&info.id);
+            let held = whole_records(&self.store, &self.catalogue, &info.id);
             self.handle(Event::BankOpened { bank: info.id, held });
         }
         self.read_book();
@@ -243,7 +260,7 @@ impl Engine {
                 },
                 Some(event) = results.recv() => self.handle(event),
                 () = tokio::time::sleep(wait) => self.handle(Event::Tick),
-                _ = book_due.tick() => self.write_book(),
+                _ = book_due.tick() => self.write_book(None),
             }
         }
         tracing::debug!("the engine has stopped");
@@ -262,6 +279,7 @@ impl Engine {
                 // The asker may have gone; nobody else misses the answer.
                 let _ = reply.send(self.snapshot());
             }
+            Command::Remember(reply) => self.write_book(Some(reply)),
         }
     }
 
@@ -292,13 +310,11 @@ impl Engine {
             NetworkEvent::Connected { peer, address, dialer } => {
                 let peer = AuthorId(peer);
                 tracing::info!(%peer, address, dialer, "connected");
-                self.loopback.insert(peer, is_loopback(&address));
                 self.handle(Event::Connected { peer, dialled: dialer.then_some(address) });
             }
             NetworkEvent::Disconnected { peer, reason } => {
                 let peer = AuthorId(peer);
                 tracing::info!(%peer, %reason, "disconnected");
-                self.loopback.remove(&peer);
                 self.handle(Event::Disconnected { peer });
             }
             NetworkEvent::DialFailed { target, error } => self.dial_failed(target, &error),
@@ -313,9 +329,10 @@ impl Engine {
                 }
             }
             NetworkEvent::Discovered { peer, addresses } => self.learn(AuthorId(peer), addresses, true),
-            NetworkEvent::Identified { peer, listen_addresses } => {
+            NetworkEvent::Identified { peer, address, listen_addresses } => {
                 let peer = AuthorId(peer);
-                let near = self.loopback.get(&peer).copied().unwrap_or(false);
+                // Only from a peer on this machine are loopback addresses of use here.
+                let near = is_loopback(&address);
                 let usable = listen_addresses.into_iter().filter(|a| near || !is_loopback(a)).collect();
                 self.learn(peer, usable, false);
             }
@@ -338,9 +355,13 @@ impl Engine {
             (None, Some(address)) => DialTarget::Address(address),
             (None, None) => return,
         };
-        // Connected already means that the address belongs to a peer that needs no dialling.
-        let own = own
-            || (matches!(error, network::DialError::AlreadyConnected(_)) && matches!(target, DialTarget::Address(_)));
+        if let (network::DialError::AlreadyConnected(peer), DialTarget::Address(address)) = (error, &target) {
+            // Now it is known whose address that is: it is one more of that peer's.
+            let (peer, address) = (Some(AuthorId(*peer)), address.clone());
+            self.handle(Event::AddressLearned { peer, address, keep: true });
+            self.handle(Event::DialFailed { target, own: true });
+            return;
+        }
         self.handle(Event::DialFailed { target, own });
     }
 
@@ -374,42 +395,49 @@ impl Engine {
                 tracing::info!(%peer, reason, "disconnecting");
                 self.network.close(peer.0);
             }
-            Effect::Admit { ticket, bank, items } => self.work(move |store, catalogue| {
-                let (results, ruled) = admit(store, catalogue, bank, items);
-                let mut events = vec![Event::Admitted { ticket, results }];
-                if ruled {
-                    events.push(Event::PolicyChanged { bank });
-                }
-                events
-            }),
-            Effect::Load { ticket, bank, ids, budget_bytes } => self.work(move |store, _| {
-                let (mut items, mut absent, mut used) = (Vec::new(), Vec::new(), 0);
-                for id in ids {
-                    let (record, lesson) = match store.records(&[id]) {
-                        Ok(found) => match found.into_iter().next().filter(|(r, _)| r.bank() == bank) {
-                            Some(found) => found,
-                            None => {
+            Effect::Admit { ticket, bank, items } => self.work(
+                Some(Event::Admitted { ticket, results: vec![Admission::Failed; items.len()] }),
+                move |store, catalogue| {
+                    let (results, ruled) = admit(store, catalogue, bank, items);
+                    let mut events = vec![Event::Admitted { ticket, results }];
+                    if ruled {
+                        events.push(Event::PolicyChanged { bank });
+                    }
+                    events
+                },
+            ),
+            Effect::Load { ticket, bank, ids, budget_bytes } => {
+                self.work(Some(Event::Loaded { ticket, items: Vec::new(), absent: ids.clone() }), move |store, _| {
+                    let (mut items, mut absent, mut used) = (Vec::new(), Vec::new(), 0);
+                    for id in ids {
+                        let (record, lesson) = match store.records(&[id]) {
+                            Ok(found) => match found.into_iter().next().filter(|(r, _)| r.bank() == bank) {
+                                Some(found) => found,
+                                None => {
+                                    absent.push(id);
+                                    continue;
+                                }
+                            },
+                            Err(error) => {
+                                tracing::error!(%error, "a record could not be read");
                                 absent.push(id);
                                 continue;
                             }
-                        },
-                        Err(error) => {
-                            tracing::error!(%error, "a record could not be read");
-                            absent.push(id);
-                            continue;
+                        };
+                        let item = to_item(&record, lesson.as_ref());
+                        used += item.len();
+                        if used > budget_bytes && !items.is_empty() {
+                            break;
                         }
-                    };
-                    let item = to_item(&record, lesson.as_ref());
-                    used += item.len();
-                    if used > budget_bytes && !items.is_empty() {
-                        break;
+                        items.push(item);
                     }
-                    items.push(item);
-                }
-                vec![Event::Loaded { ticket, items, absent }]
-            }),
+                    vec![Event::Loaded { ticket, items, absent }]
+                })
+            }
             Effect::Search { ticket, bank, query, hits } => self
-                .work(move |_, catalogue| vec![Event::Found { ticket, items: search(catalogue, &bank, &query, hits) }]),
+                .work(Some(Event::Found { ticket, items: Vec::new() }), move |_, catalogue| {
+                    vec![Event::Found { ticket, items: search(catalogue, &bank, &query, hits) }]
+                }),
             Effect::Answered { ask, answers, silent } => {
                 if let Some(reply) = self.asks.remove(&ask) {
                     // The asker may have given up.
@@ -419,10 +447,13 @@ impl Engine {
         }
     }
 
-    fn work(&self, work: impl FnOnce(&Store, &Catalogue) -> Vec<Event> + Send + 'static) {
+    /// Runs something slow on a blocking thread. Should it panic, `failed` is what the state machine hears, so that nothing
+    /// waits for ever.
+    fn work(&self, failed: Option<Event>, work: impl FnOnce(&Store, &Catalogue) -> Vec<Event> + Send + 'static) {
         let (store, catalogue, done) = (self.store.clone(), self.catalogue.clone(), self.done.clone());
         tokio::task::spawn_blocking(move || {
-            for event in work(&store, &catalogue) {
+            let events = std::panic::catch_unwind(AssertUnwindSafe(|| work(&store, &catalogue)));
+            for event in events.unwrap_or_else(|_| failed.into_iter().collect()) {
                 // Fails only once the engine has stopped.
                 let _ = done.send(event);
             }
@@ -442,23 +473,65 @@ impl Engine {
         }
     }
 
-    /// Writes the address book when it has changed.
-    fn write_book(&mut self) {
-        let kept = self.node.peers().iter().filter(|(_, p)| p.is_kept() && !p.addresses.is_empty());
-        let peers = kept.map(|(id, p)| (id.to_string(), p.addresses.clone())).collect();
-        let book = Book { peers };
-        if book == self.book {
+    /// Peers worth dialling after a restart, as many as fit: those connected or heard of latest first.
+    fn peers_to_remember(&self) -> BTreeMap<String, Vec<String>> {
+        let mut kept: Vec<_> =
+            self.node.peers().iter().filter(|(_, p)| p.is_kept() && !p.addresses.is_empty()).collect();
+        kept.sort_by_key(|(id, p)| (std::cmp::Reverse((p.connected, p.last_sync)), **id));
+        kept.truncate(MAX_BOOK_PEERS);
+        let addresses = |p: &folklore_protocol::Peer| {
+            let short = p.addresses.iter().filter(|a| a.len() <= MAX_BOOK_ADDRESS_BYTES);
+            short.take(MAX_BOOK_ADDRESSES).cloned().collect()
+        };
+        kept.into_iter().map(|(id, p)| (id.to_string(), addresses(p))).collect()
+    }
+
+    /// Writes the address book when it has changed, or when somebody waits for it to be on disk.
+    fn write_book(&mut self, waiting: Option<oneshot::Sender<Result<(), WriteError>>>) {
+        let book = Book { peers: self.peers_to_remember() };
+        if book == self.book && waiting.is_none() {
             return;
         }
         let Ok(bytes) = serde_json::to_vec(&book) else { return };
         self.book = book;
-        self.work(move |store, _| {
-            if let Err(error) = store.set_setting(BOOK, &bytes) {
+        self.book_edition += 1;
+        let (edition, written) = (self.book_edition, Arc::clone(&self.book_written));
+        self.work(None, move |store, _| {
+            // Held while writing, so that an older edition never lands on a newer one.
+            let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+            let done = if *written > edition { Ok(()) } else { store.set_setting(BOOK, &bytes) };
+            if let Err(error) = &done {
                 tracing::warn!(%error, "the address book could not be written");
+            } else {
+                *written = edition.max(*written);
+            }
+            if let Some(waiting) = waiting {
+                // Whoever waited may have gone.
+                let _ = waiting.send(done);
             }
             Vec::new()
         });
     }
+}
+
+/// The records of a bank, less those whose body is gone: not counted as held, they are found missing by the next reconcile
+/// and come again with the body, if a peer has it. What comes without one is then held as it is.
+fn whole_records(store: &Store, catalogue: &Catalogue, bank: &BankId) -> Vec<RecordId> {
+    let mut held = store.record_ids(bank);
+    let missing = store.missing_bodies(bank);
+    if missing.is_empty() {
+        return held;
+    }
+    let teaches = |record: &Record| record.claim().body().is_some();
+    let broken: BTreeSet<RecordId> = missing
+        .iter()
+        .filter_map(|lesson| catalogue.claims(bank, lesson).ok())
+        .flatten()
+        .filter(teaches)
+        .map(|record| record.id())
+        .collect();
+    held.retain(|id| !broken.contains(id));
+    held
 }
 
 /// A record as it travels.
@@ -487,6 +560,8 @@ fn search(catalogue: &Catalogue, bank: &BankId, query: &str, hits: u32) -> Vec<I
 
 /// Checks signatures, bodies and policy, and stores what passes. Also whether the policy in force may have changed.
 fn admit(store: &Store, catalogue: &Catalogue, bank: BankId, items: Vec<Incoming>) -> (Vec<Admission>, bool) {
+    // A refusal must not outlive the policy it was judged by, and another batch may bring a new one meanwhile.
+    let edition = catalogue.edition(&bank);
     let policy = catalogue.policy(&bank);
     let Some(owner) = catalogue.banks().into_iter().find(|b| b.id == bank).map(|b| b.owner) else {
         return (vec![Admission::Failed; items.len()], false);
@@ -542,6 +617,9 @@ fn admit(store: &Store, catalogue: &Catalogue, bank: BankId, items: Vec<Incoming
         }
     }
     let ruled = catalogue.learn(&bank, &records, &lessons);
+    if catalogue.edition(&bank) != edition {
+        results.iter_mut().filter(|r| **r == Admission::Declined).for_each(|r| *r = Admission::Failed);
+    }
     (results, ruled)
 }
 

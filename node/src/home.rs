@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! identity.key   the secret seed, 64 hex digits, mode 0600; a directory with this file is a home
-//! home.json      name of the bank that the home owns, tickets that the daemon has yet to join
+//! home.json      the bank that the home owns, and the tickets of those it joined
 //! lock           locked by whoever may write here: the daemon, or `init` for a moment
 //! daemon.json    where the running daemon answers, and the token, mode 0600
 //! store/         the bank on disk
@@ -14,6 +14,7 @@ use std::{
     net::SocketAddr,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -33,8 +34,8 @@ use crate::{
 
 /// Name of the bank that a fresh home owns.
 pub const DEFAULT_BANK: &str = "home";
-/// Most tickets that wait for the daemon. Each may be a few kilobytes, and `home.json` is read whole.
-pub const MAX_PENDING_TICKETS: usize = 64;
+/// Most banks that a home joins. Each ticket may be a few kilobytes, and `home.json` is read whole.
+pub const MAX_TICKETS: usize = 64;
 /// Longest file of the home that is read whole, bytes: all pending tickets at their limit fit.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// `init` holds the lock for a few milliseconds; a daemon holds it until it ends.
@@ -88,8 +89,8 @@ pub enum HomeError {
     /// A bank's name breaks the limits.
     #[error("a bank's name has 1 to {MAX_BANK_NAME_BYTES} bytes of visible text")]
     BankName,
-    /// Too many tickets wait.
-    #[error("{MAX_PENDING_TICKETS} tickets wait already: start the daemon, so that it joins them")]
+    /// Too many banks are joined.
+    #[error("{MAX_TICKETS} banks are joined already, and a home keeps no more")]
     TooManyTickets,
 }
 
@@ -141,9 +142,18 @@ struct Settings {
     bank: String,
     /// What keeps that bank's id from being guessed, 32 hex digits.
     salt: String,
-    /// Tickets to join when the daemon runs.
+    /// Whether a daemon ever had the store open.
+    #[serde(default)]
+    served: bool,
+    /// Tickets of the banks that are joined, or are to be when the daemon runs.
     #[serde(default)]
     tickets: Vec<String>,
+}
+
+/// The part of [`Settings`] that every layout has.
+#[derive(Deserialize)]
+struct Layout {
+    version: u32,
 }
 
 /// A home that was made. Cheap to clone; holds no lock and no secret.
@@ -156,6 +166,15 @@ pub struct Home {
 #[derive(Debug)]
 pub struct HomeLock {
     _file: File,
+    /// Threads of the holder change the home one at a time.
+    changing: Mutex<()>,
+}
+
+impl HomeLock {
+    fn change(&self) -> MutexGuard<'_, ()> {
+        // What a panicking writer leaves is the old file or the new one.
+        self.changing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 }
 
 impl Home {
@@ -192,7 +211,7 @@ impl Home {
             .and_then(|()| getrandom::fill(&mut salt))
             .map_err(|error| HomeError::Io { path: dir.join(IDENTITY), source: io::Error::other(error) })?;
         let salt = data_encoding::HEXLOWER.encode(&salt);
-        home.write_settings(&Settings { version: 1, bank, salt, tickets: Vec::new() })?;
+        home.write_settings(&Settings { version: 1, bank, salt, served: false, tickets: Vec::new() })?;
         // Last, since this file is what makes the directory a home.
         home.write(IDENTITY, format!("{}\n", data_encoding::HEXLOWER.encode(&seed)).as_bytes())?;
         Ok((home, true))
@@ -248,8 +267,9 @@ impl Home {
         Ok(BankInfo::new(self.node()?, salt, &settings.bank))
     }
 
-    /// Tickets that `init --join` left for the daemon.
-    pub fn pending_tickets(&self) -> Result<Vec<Ticket>, HomeError> {
+    /// Tickets of the banks that the home joined or is to join, in order. They are kept, so that a bank that is lost with
+    /// the whole store is joined again.
+    pub fn tickets(&self) -> Result<Vec<Ticket>, HomeError> {
         let parse = |text: &String| {
             text.parse().map_err(|error: crate::ticket::TicketError| HomeError::Damaged {
                 path: self.dir.join(SETTINGS),
@@ -260,28 +280,42 @@ impl Home {
         self.settings()?.tickets.iter().map(parse).collect()
     }
 
-    /// Leaves a ticket for the daemon. Twice is once. Not for a home that is being served: its daemon would not look.
-    pub fn add_pending_ticket(&self, ticket: &Ticket) -> Result<(), HomeError> {
-        let _lock = self.lock()?;
+    /// Leaves a ticket for the daemon, which joins its bank when it starts. Not for a home that is being served: its daemon
+    /// would not look.
+    pub fn add_ticket(&self, ticket: &Ticket) -> Result<(), HomeError> {
+        self.keep_ticket(&self.lock()?, ticket)
+    }
+
+    /// Keeps the ticket of a bank that is joined. A newer ticket for the same bank takes the place of the older one.
+    pub fn keep_ticket(&self, lock: &HomeLock, ticket: &Ticket) -> Result<(), HomeError> {
+        let _one_at_a_time = lock.change();
         let mut settings = self.settings()?;
         let text = ticket.to_string();
         if settings.tickets.contains(&text) {
             return Ok(());
         }
-        if settings.tickets.len() >= MAX_PENDING_TICKETS {
+        // One that does not read is left for `tickets` to complain of.
+        settings.tickets.retain(|old| old.parse::<Ticket>().map_or(true, |old| old.bank() != ticket.bank()));
+        if settings.tickets.len() >= MAX_TICKETS {
             return Err(HomeError::TooManyTickets);
         }
         settings.tickets.push(text);
         self.write_settings(&settings)
     }
 
-    /// Forgets the pending tickets: the daemon, which holds the lock, calls this once their banks are in the store.
-    pub fn clear_pending_tickets(&self, _lock: &HomeLock) -> Result<(), HomeError> {
+    /// Whether a daemon ever had the home's store open: if so and the store is empty, it was lost.
+    pub fn was_served(&self) -> Result<bool, HomeError> {
+        Ok(self.settings()?.served)
+    }
+
+    /// Notes that a daemon has the home's store open.
+    pub fn mark_served(&self, lock: &HomeLock) -> Result<(), HomeError> {
+        let _one_at_a_time = lock.change();
         let mut settings = self.settings()?;
-        if settings.tickets.is_empty() {
+        if settings.served {
             return Ok(());
         }
-        settings.tickets.clear();
+        settings.served = true;
         self.write_settings(&settings)
     }
 
@@ -305,7 +339,7 @@ impl Home {
                 Err(error) => return Err(HomeError::Io { path, source: error.into() }),
             }
         }
-        Ok(HomeLock { _file: file })
+        Ok(HomeLock { _file: file, changing: Mutex::new(()) })
     }
 
     /// What the last daemon said about itself, if it did not take it back. It may be dead: only asking it tells.
@@ -354,11 +388,12 @@ impl Home {
             remedy: "put it back from a copy",
         };
         let bytes = self.read(SETTINGS)?.ok_or_else(|| damaged("it is gone".into()))?;
-        let settings: Settings = self.parse(SETTINGS, &bytes, "put it back from a copy")?;
-        if settings.version != 1 {
-            return Err(damaged(format!("layout {}, this build reads layout 1", settings.version)));
+        // The layout first: another one may have other fields.
+        let Layout { version } = self.parse(SETTINGS, &bytes, "put it back from a copy")?;
+        if version != 1 {
+            return Err(damaged(format!("layout {version}, this build reads layout 1")));
         }
-        Ok(settings)
+        self.parse(SETTINGS, &bytes, "put it back from a copy")
     }
 
     fn write_settings(&self, settings: &Settings) -> Result<(), HomeError> {
@@ -473,15 +508,27 @@ mod tests {
     }
 
     #[test]
-    fn tickets_wait_for_the_daemon_and_are_joined_once() {
+    fn tickets_wait_for_the_daemon_and_are_kept_one_a_bank() {
         let (_dir, home) = fresh();
-        home.add_pending_ticket(&ticket()).unwrap();
-        home.add_pending_ticket(&ticket()).unwrap();
-        assert_eq!(home.pending_tickets().unwrap(), [ticket()]);
+        home.add_ticket(&ticket()).unwrap();
+        home.add_ticket(&ticket()).unwrap();
+        assert_eq!(home.tickets().unwrap(), [ticket()]);
         let lock = home.lock().unwrap();
-        assert!(matches!(home.add_pending_ticket(&ticket()), Err(HomeError::Served { .. })));
-        home.clear_pending_tickets(&lock).unwrap();
-        assert_eq!(home.pending_tickets().unwrap(), []);
+        assert!(matches!(home.add_ticket(&ticket()), Err(HomeError::Served { .. })));
+        let moved = vec!["/ip4/127.0.0.1/tcp/4002".parse().unwrap()];
+        let newer = Ticket::new(ticket().owner(), [3; 16], "team", moved).unwrap();
+        home.keep_ticket(&lock, &newer).unwrap();
+        assert_eq!(home.tickets().unwrap(), [newer], "the same bank at a newer address");
+    }
+
+    #[test]
+    fn a_home_remembers_that_it_was_served() {
+        let (_dir, home) = fresh();
+        assert!(!home.was_served().unwrap());
+        let lock = home.lock().unwrap();
+        home.mark_served(&lock).unwrap();
+        home.mark_served(&lock).unwrap();
+        assert!(Home::open(home.dir()).unwrap().was_served().unwrap());
     }
 
     #[test]

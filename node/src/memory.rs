@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use crate::{
     api::{self, Answer, ApiError, MIN_ID_PREFIX, MemoryApi},
     engine::{self, EngineHandle, Snapshot},
-    home::Home,
+    home::{Home, HomeLock},
     network::NetworkHandle,
 };
 
@@ -36,6 +36,7 @@ pub struct Memory(Arc<Inner>);
 
 struct Inner {
     home: Home,
+    lock: Arc<HomeLock>,
     key: Keypair,
     store: Store,
     catalogue: Arc<Catalogue>,
@@ -50,6 +51,8 @@ struct Inner {
 pub struct Parts {
     /// The data directory.
     pub home: Home,
+    /// That this process holds it.
+    pub lock: Arc<HomeLock>,
     /// The node's key.
     pub key: Keypair,
     /// The bank.
@@ -69,8 +72,8 @@ pub struct Parts {
 impl Memory {
     /// The service over running parts.
     pub fn new(parts: Parts) -> Self {
-        let Parts { home, key, store, catalogue, engine, network, http, opening } = parts;
-        Self(Arc::new(Inner { home, key, store, catalogue, engine, network, http, opening }))
+        let Parts { home, lock, key, store, catalogue, engine, network, http, opening } = parts;
+        Self(Arc::new(Inner { home, lock, key, store, catalogue, engine, network, http, opening }))
     }
 
     /// Runs what touches the disk on a blocking thread.
@@ -111,7 +114,10 @@ impl Memory {
                 "no bank here is called '{name}': 'folklore bank list' shows those there are"
             ))),
             [bank] => Ok(bank.clone()),
-            _ => Err(ApiError::bad_request(format!("{} banks here fit '{name}': give the bank's id", found.len()))),
+            _ => Err(ApiError::bad_request(format!(
+                "{} banks here fit '{name}': give the id of the one you mean, as 'folklore bank list' shows it",
+                found.len()
+            ))),
         }
     }
 

@@ -175,16 +175,18 @@ fn the_demo_asks_for_lessons_that_exist_in_other_words() {
         let words = text.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() >= 5);
         words.map(str::to_lowercase).collect()
     };
+    let (mut in_common, mut in_all) = (0, 0);
     for query in queries {
         assert!(demo_dir().join(&query.file).exists(), "{}", query.file);
-        let run =
-            runs.iter().find(|run| run.task_key == query.task_key && run.outcome.status == RunStatus::Failure).unwrap();
-        let digest = run.digest();
-        let lesson = lessons.iter().find(|draft| draft.evidence.run_digest == Some(digest)).unwrap();
-        let (asked, title) = (words(&query.query), words(&format!("{} {}", lesson.fields.title, lesson.fields.task)));
-        let shared = asked.intersection(&title).count();
-        assert!(shared * 2 <= asked.len(), "{:?} says it in the lesson's words: {title:?}", query.query);
+        let digests: Vec<_> =
+            runs.iter().filter(|run| run.task_key == query.task_key).map(|run| Some(run.digest())).collect();
+        let lesson = lessons.iter().find(|draft| digests.contains(&draft.evidence.run_digest)).unwrap();
+        let (asked, told) = (words(&query.query), words(&format!("{} {}", lesson.fields.title, lesson.fields.task)));
+        let shared = asked.intersection(&told).count();
+        assert!(!lesson.fields.task.contains(&query.query) && !lesson.fields.title.contains(&query.query));
+        (in_common, in_all) = (in_common + shared, in_all + asked.len());
     }
+    assert!(in_common * 2 <= in_all, "{in_common} of {in_all} longer words are the lessons' own");
 }
 
 /// Asks for every query in a bank of all lessons; gives the queries whose best answer is of another task, or empty.
@@ -265,6 +267,62 @@ fn real_runs_teach_with_every_quote_verbatim() {
     assert!(pitfalls >= 45 && strategies >= 25);
     // Nearly every labelled failure teaches something.
     assert!(induced.no_lesson.len() <= 5, "{:?}", induced.no_lesson);
+}
+
+/// The step that the first pointer behind `words` names, as an index.
+fn cited(line: &str, words: &str) -> Option<usize> {
+    let (_, rest) = line.split_once(words)?;
+    let number = rest.split_once("[step ")?.1.split_once(']')?.0;
+    number.parse::<usize>().ok()?.checked_sub(1)
+}
+
+#[test]
+fn lessons_of_real_runs_claim_no_more_than_their_steps_show() {
+    let mut runs = demo();
+    runs.extend(real("lessons_of_real_runs_claim_no_more_than_their_steps_show").unwrap_or_default());
+    let (mut found, mut proven, mut first) = (0, 0, 0);
+    for run in &runs {
+        for draft in learn::from_run(run, learn::NONE_GIVEN).lessons {
+            let content = &draft.fields.content;
+            let line = |start: &str| content.lines().find(|line| line.starts_with(start));
+            // The last command that made the change, or the step that shows it whole.
+            let change = content.lines().next().unwrap_or_default();
+            let made = change.rsplit_once("[step ").and_then(|(_, rest)| rest.split_once(']')?.0.parse::<usize>().ok());
+            if let Some(at) = line("Found by").and_then(|line| cited(line, "Found by")) {
+                let seen = &run.steps[at].observation;
+                assert!(Some(at + 1) < made, "{content}");
+                assert!(!seen.starts_with("<returncode>") || seen.starts_with("<returncode>0<"), "{content}");
+                found += 1;
+            }
+            for start in ["Proof:", "It passed all the same:", "After it,"] {
+                if let Some(at) = line(start).and_then(|line| cited(line, start)) {
+                    assert!(made < Some(at + 1) && !run.steps[at].action.contains("git diff"), "{content}");
+                    proven += 1;
+                }
+            }
+            let judged = run.outcome.expected.as_ref().is_some_and(|expected| !expected.is_empty());
+            if draft.fields.kind == LessonKind::Pitfall && judged {
+                assert!(content.starts_with("Do: ") || content.starts_with("Do only: "), "{content}");
+                first += 1;
+            }
+        }
+    }
+    println!(
+        "{found} found by a look-up, {proven} with a check after the change, {first} pitfalls that say what to do first"
+    );
+    assert!(found >= 5 && proven >= 12 && first >= 5);
+}
+
+#[test]
+fn one_import_never_tells_one_title_of_one_task_twice() {
+    let mut runs = demo();
+    runs.extend(real("one_import_never_tells_one_title_of_one_task_twice").unwrap_or_default());
+    let mut told = BTreeSet::new();
+    for draft in learn::separately(&runs, learn::NONE_GIVEN).lessons {
+        let fields = draft.fields;
+        let one = (fields.kind.as_str(), fields.title, fields.task);
+        assert!(told.insert(one.clone()), "{one:?}");
+    }
 }
 
 #[test]

@@ -50,7 +50,12 @@ fn lessons(data: &Path) -> Vec<Doc> {
             Some(("retail", id)) => ("tau-bench-retail", id),
             _ => ("mini-swe-agent", key.rsplit('/').next().unwrap()),
         };
-        docs.extend(learn::induce(runs).lessons.iter().map(|draft| Doc::of(source, id.to_owned(), &draft.fields)));
+        docs.extend(
+            learn::induce(runs, learn::NONE_GIVEN)
+                .lessons
+                .iter()
+                .map(|draft| Doc::of(source, id.to_owned(), &draft.fields)),
+        );
     }
     docs
 }
@@ -95,7 +100,7 @@ fn questions_of_other_benchmarks_get_next_to_nothing() {
     for (name, most_percent, questions) in [
         ("word problems", 10, texts(data.join("procedural/gsm8k_test_socratic_1-660.jsonl"), "question")),
         ("trivia", OFF_TOPIC_MAX_PERCENT, texts(data.join("lesson-banks/memento_case_bank.jsonl"), "case")),
-        ("small programs", 20, texts(data.join("reflexion/mbpp_py_simple_gpt4.jsonl"), "prompt")),
+        ("small programs", 25, texts(data.join("reflexion/mbpp_py_simple_gpt4.jsonl"), "prompt")),
     ] {
         let mut rate = Rate::default();
         for question in questions {

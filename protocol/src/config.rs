@@ -50,6 +50,8 @@ pub const MAX_ADDRESS_BYTES: usize = 256;
 pub const MAX_STRIKES: u32 = 8;
 /// How long a peer with too many strikes is not dialled.
 pub const STRUCK_OUT_MS: u64 = 3_600_000;
+/// A dial whose outcome has not come after this is tried again, milliseconds. Longer than any transport tries.
+pub const DIAL_GIVEN_UP_MS: u64 = 60_000;
 /// Requests under way with one peer: one being answered while the next is on its way.
 pub const REQUESTS_PER_PEER: usize = 2;
 /// Loads and searches under way for one peer; more are refused as busy.
@@ -62,6 +64,8 @@ pub const LEAST_BATCH_BYTES: usize = 2 * 1024;
 pub const MAX_ADMITTING: usize = 1024;
 /// Records known to be missing, per bank. What is beyond is found again by the next reconcile.
 pub const MAX_WANTED: usize = 1 << 20;
+/// Records that one peer may say it has, per bank, and that wait to be asked of it: no one fills the list for all.
+pub const MAX_WANTED_OF_ONE: usize = 1 << 18;
 /// Parts of the tree one reconcile may ask about: the leaves of ten million records.
 pub const MAX_SESSION_PROBES: usize = 1 << 21;
 /// Ids held back for a graft, per peer and bank.

@@ -12,15 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    bank::BankId,
-    config::{AT_STAKE, LEAST_BATCH_BYTES, MAX_ADMITTING, MAX_WANTED, REQUESTS_PER_PEER},
+    config::{AT_STAKE, LEAST_BATCH_BYTES, MAX_WANTED, MAX_WANTED_OF_ONE, REQUESTS_PER_PEER},
     identity::AuthorId,
     known::ShortId,
-    message::{ITEMS_BUDGET_BYTES, Item, MAX_FETCH, Message},
-    node::{Effect, Incoming, Node, Pending, PushedAs, Timer, parse_item},
-    reconcile::{MAX_SAME_SHORT, Which},
-    record::RecordId,
-    time::Time,
+    message::{ITEMS_BUDGET_BYTES, MAX_FETCH},
 };
 
 /// Most peers remembered as a source of one record.
@@ -75,6 +70,10 @@ impl Wanted {
     pub(crate) fn want(&mut self, id: impl Into<ShortId>, source: AuthorId) -> bool {
         let id = id.into();
         self.present.entry(source).or_default();
+        let too_many_of_one = self.idle.get(&source).is_some_and(|ids| ids.len() >= MAX_WANTED_OF_ONE);
+        if !self.wants.contains_key(&id) && too_many_of_one {
+            return false;
+        }
         if !self.wants.contains_key(&id) && self.wants.len() >= MAX_WANTED {
             self.forget_absent();
             if self.wants.len() >= MAX_WANTED {
@@ -168,9 +167,26 @@ impl Wanted {
 
     /// Ends a request that got no answer; tells who owes it, or `None` if it had ended already.
     pub(crate) fn end_timed_out(&mut self, request: u64) -> Option<AuthorId> {
-        let peer = self.requests.get(&request)?.peer;
+        let ended = self.requests.get(&request)?;
+        let (peer, left) = (ended.peer, ended.left.clone());
+        // The link is slower than thought.
+        if let Some(carried) = self.present.get_mut(&peer) {
+            *carried = 0;
+        }
         self.end(request, false);
+        // Whoever leaves a request unanswered is not asked again for what others have too.
+        for id in left {
+            if self.has_other_source(&id, &peer) {
+                self.drop_source(&id, &peer);
+            }
+        }
         Some(peer)
+    }
+
+    /// Whether somebody else who is here is known to have `id`.
+    pub(crate) fn has_other_source(&self, id: &ShortId, peer: &AuthorId) -> bool {
+        let other = |source: &AuthorId| source != peer && self.present.contains_key(source);
+        self.wants.get(id).is_some_and(|want| want.sources.iter().any(other))
     }
 
     /// Puts a record back that storage could not take.
@@ -259,120 +275,6 @@ impl Wanted {
     }
 }
 
-/// What came of a request for records.
-#[derive(Debug)]
-pub(crate) struct Delivery {
-    pub(crate) items: Vec<Item>,
-    pub(crate) absent: Vec<RecordId>,
-    pub(crate) unknown: Vec<ShortId>,
-}
-
-impl Node {
-    /// Asks for what is missing, wherever a peer has room for another request.
-    pub(crate) fn pump(&mut self, bank: BankId, now: Time) {
-        loop {
-            let Some(state) = self.banks.get(&bank) else { return };
-            if state.admitting.len() >= MAX_ADMITTING {
-                break;
-            }
-            let Some(peer) = state.wanted.askable().into_iter().next() else { break };
-            let request = self.next_number();
-            let Some(state) = self.banks.get_mut(&bank) else { return };
-            let Batch { ids, budget_bytes } = state.wanted.ask(peer, request);
-            if ids.is_empty() {
-                break;
-            }
-            self.send(peer, Message::Fetch { bank, request, budget_bytes: budget_bytes as u32, ids });
-            self.set_timer(now + self.config.request_timeout_ms, Timer::Request { bank, request });
-        }
-        self.check_resumed(bank, now);
-    }
-
-    pub(crate) fn receive_fetch(
-        &mut self,
-        peer: AuthorId,
-        bank: BankId,
-        request: u64,
-        budget_bytes: usize,
-        shorts: Vec<ShortId>,
-    ) {
-        let Some(state) = self.banks.get(&bank) else { return };
-        let (mut ids, mut unknown) = (Vec::new(), Vec::new());
-        for short in shorts {
-            let known = state.known.with_short(short);
-            if known.is_empty() {
-                unknown.push(short);
-            }
-            ids.extend(known.into_iter().take(MAX_SAME_SHORT));
-        }
-        if ids.is_empty() {
-            self.send(peer, Message::Records { bank, request, items: Vec::new(), absent: Vec::new(), unknown });
-        } else if self.may_serve(peer) {
-            ids.truncate(MAX_FETCH);
-            let ticket = self.issue(Pending::Serve { peer, bank, request, unknown });
-            self.emit(Effect::Load { ticket, bank, ids, budget_bytes });
-        }
-    }
-
-    pub(crate) fn receive_records(
-        &mut self,
-        peer: AuthorId,
-        bank: BankId,
-        request: u64,
-        delivery: Delivery,
-        now: Time,
-    ) {
-        let Delivery { items, absent, unknown } = delivery;
-        let Some(state) = self.banks.get_mut(&bank) else { return };
-        if !state.wanted.is_asked(request, &peer) {
-            return; // Late: it was given up, and is asked for elsewhere.
-        }
-        let mut breaches = u32::from(items.is_empty() && absent.is_empty() && unknown.is_empty());
-        let (mut came, mut idle) = (BTreeSet::new(), BTreeSet::new());
-        let mut incoming = Vec::new();
-        let mut admit = Vec::new();
-        state.wanted.carried(&peer, items.len(), items.iter().map(Item::len).sum());
-        for item in items {
-            match parse_item(&bank, item) {
-                Ok((record, body))
-                    if came.contains(&ShortId::of(&record.id()))
-                        || state.wanted.came(request, &ShortId::of(&record.id())) =>
-                {
-                    came.insert(ShortId::of(&record.id()));
-                    if state.known.contains(&record.id()) {
-                        idle.insert(ShortId::of(&record.id()));
-                    }
-                    if state.is_new(&record.id()) {
-                        state.admitting.insert(record.id());
-                        admit.push((record.id(), PushedAs::Fetched));
-                        incoming.push(Incoming { record, body });
-                    }
-                }
-                _ => breaches += 1,
-            }
-        }
-        // Known already, and nothing new came by the same short id: it is not on its way to storage.
-        for (id, _) in &admit {
-            idle.remove(&ShortId::of(id));
-        }
-        idle.iter().for_each(|short| state.wanted.resolve(*short));
-        let absent: Vec<RecordId> =
-            absent.into_iter().filter(|id| state.wanted.drop_source(&ShortId::of(id), &peer)).collect();
-        let mut orphans = unknown;
-        orphans.retain(|short| state.wanted.drop_source(short, &peer));
-        orphans.extend(state.wanted.end(request, breaches > 0));
-        for id in absent {
-            self.resolved(bank, Which::Id(&id), Some(&peer), breaches == 0, now);
-        }
-        for short in orphans.into_iter().chain(idle) {
-            self.resolved(bank, Which::Short(short), Some(&peer), false, now);
-        }
-        (0..breaches).for_each(|_| self.strike(peer, now));
-        self.admit(bank, peer, admit, incoming);
-        self.pump(bank, now);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -416,6 +318,19 @@ mod tests {
     }
 
     #[test]
+    fn who_does_not_answer_is_not_asked_again_for_what_others_have() {
+        let mut wanted = Wanted::default();
+        wanted.want(id(1), A);
+        wanted.want(id(1), B);
+        wanted.want(id(2), A);
+        assert_eq!(wanted.ask(A, 1).ids.len(), 2);
+        assert_eq!(wanted.end_timed_out(1), Some(A));
+        assert_eq!(wanted.ask(A, 2).ids, [id(2)], "nobody else has the second");
+        assert_eq!(wanted.ask(B, 3).ids, [id(1)]);
+        assert_eq!(wanted.end_timed_out(1), None);
+    }
+
+    #[test]
     fn what_is_at_stake_grows_with_what_the_connection_has_carried_and_starts_anew_with_the_next() {
         let mut wanted = Wanted::default();
         (0..=255).for_each(|n| {
@@ -437,11 +352,21 @@ mod tests {
     fn a_full_list_makes_room_by_forgetting_what_nobody_here_has() {
         let mut wanted = Wanted::default();
         let short = |n: usize| ShortId::from_value(n as u64);
-        assert!((0..MAX_WANTED).all(|n| wanted.want(short(n), A)));
+        let many = |n: usize| AuthorId([10 + (n / MAX_WANTED_OF_ONE) as u8; 32]);
+        assert!((0..MAX_WANTED).all(|n| wanted.want(short(n), many(n))));
         assert!(!wanted.want(short(MAX_WANTED), B));
-        wanted.disconnected(&A);
+        (0..MAX_WANTED).step_by(MAX_WANTED_OF_ONE).for_each(|n| wanted.disconnected(&many(n)));
         assert!(wanted.want(short(MAX_WANTED), B));
         assert_eq!((wanted.len(), wanted.askable()), (1, vec![B]));
+    }
+
+    #[test]
+    fn no_one_fills_the_list_for_all() {
+        let mut wanted = Wanted::default();
+        let short = |n: usize| ShortId::from_value(n as u64);
+        assert!((0..MAX_WANTED_OF_ONE).all(|n| wanted.want(short(n), A)));
+        assert!(!wanted.want(short(MAX_WANTED_OF_ONE), A));
+        assert!(wanted.want(short(MAX_WANTED_OF_ONE), B));
     }
 
     #[test]

@@ -80,6 +80,12 @@ impl Node {
             return;
         };
         let id = record.id();
+        if body.is_none() && record.fields().claim.body().is_some() && state.is_new(&id) {
+            // A teaching without its lesson is of no use to anyone: it is fetched, from whoever has both.
+            state.wanted.want(id, peer);
+            self.pump(bank, now);
+            return;
+        }
         if !state.is_new(&id) {
             // Somebody else is nearer to where records come from: this link leaves the tree, on both sides.
             if state.lazy.insert(peer) {

@@ -17,17 +17,17 @@ use crate::{
     ask::Asks,
     bank::BankId,
     canonical::{DecodeError, shorten},
-    config::{Config, MAX_STRIKES, SERVED_PER_PEER},
-    fetch::{Delivery, Wanted},
+    config::{Config, MAX_ADMITTING, MAX_STRIKES, SERVED_PER_PEER},
+    fetch::{Batch, Wanted},
     identity::AuthorId,
     known::{Known, Root, ShortId},
     lesson::LessonId,
     message::{
-        BankTag, GreetedBank, ITEMS_BUDGET_BYTES, Item, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message,
+        BankTag, GreetedBank, ITEMS_BUDGET_BYTES, Item, MAX_FETCH, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message,
         PROTOCOL_VERSION, RefusalCode,
     },
     peers::{DialTarget, Peers, jittered},
-    reconcile::{CellBatch, Responding, Session, Which},
+    reconcile::{CellBatch, MAX_SAME_SHORT, Responding, Session, Which},
     record::{Record, RecordId, UnverifiedRecord},
     time::Time,
 };
@@ -246,6 +246,13 @@ pub enum Effect {
     },
 }
 
+/// What came of a request for records.
+struct Delivery {
+    items: Vec<Item>,
+    absent: Vec<RecordId>,
+    unknown: Vec<ShortId>,
+}
+
 /// What a ticket waits for.
 #[derive(Debug)]
 pub(crate) enum Pending {
@@ -284,6 +291,8 @@ pub(crate) struct BankState {
     pub wanted: Wanted,
     /// Ids announced and held back for a while, by who has them.
     pub grafts: BTreeMap<AuthorId, BTreeSet<RecordId>>,
+    /// Storage failed: nothing is fetched before this.
+    pub stalled_until: Option<Time>,
     pub sessions: BTreeMap<AuthorId, Session>,
     pub responding: BTreeMap<AuthorId, Responding>,
     /// Peers of which it is fetched what an earlier connection left, before anything is compared; with the number of records
@@ -499,7 +508,15 @@ impl Node {
     // ---- connections and greetings ----
 
     fn open_bank(&mut self, bank: BankId, held: Vec<RecordId>, now: Time) {
-        self.banks.insert(bank, BankState { known: Known::holding(held), ..BankState::default() });
+        // Said twice it is one bank: what is known and under way stays.
+        let state = self.banks.entry(bank).or_default();
+        if state.known.held_len() == 0 {
+            state.known = Known::holding(held);
+        } else {
+            held.into_iter().for_each(|id| {
+                state.known.hold(id);
+            });
+        }
         for peer in self.peers.connected() {
             self.greet(peer);
             if self.peers.get(&peer).is_some_and(|p| p.greeted) {
@@ -559,7 +576,6 @@ impl Node {
         if version != PROTOCOL_VERSION {
             let detail = format!("this node speaks version {PROTOCOL_VERSION}, not {version}: update the older one");
             self.refuse(peer, RefusalCode::Version, &detail);
-            self.peers.strike_out(&peer, now);
             self.emit(Effect::Disconnect { peer, reason: "it speaks another version of the protocol" });
             return;
         }
@@ -638,7 +654,7 @@ impl Node {
         match message {
             Message::Hello { version, banks } => self.greeted(peer, version, banks, now),
             Message::Refusal { code: RefusalCode::Bank, .. } => self.greet(peer),
-            Message::Refusal { code: RefusalCode::Version, .. } => self.peers.strike_out(&peer, now),
+            // One who speaks another version hangs up by itself, and is dialled again with backoff: either may be updated.
             Message::Refusal { .. } => {}
             Message::Push { bank, hops, item } => self.receive_push(peer, bank, hops, item, now),
             Message::Have { bank, ids } => self.receive_have(peer, bank, ids, now),
@@ -666,6 +682,25 @@ impl Node {
         }
     }
 
+    fn receive_fetch(&mut self, peer: AuthorId, bank: BankId, request: u64, budget_bytes: usize, shorts: Vec<ShortId>) {
+        let Some(state) = self.banks.get(&bank) else { return };
+        let (mut ids, mut unknown) = (Vec::new(), Vec::new());
+        for short in shorts {
+            let known = state.known.with_short(short);
+            if known.is_empty() {
+                unknown.push(short);
+            }
+            ids.extend(known.into_iter().take(MAX_SAME_SHORT));
+        }
+        if ids.is_empty() {
+            self.send(peer, Message::Records { bank, request, items: Vec::new(), absent: Vec::new(), unknown });
+        } else if self.may_serve(peer) {
+            ids.truncate(MAX_FETCH);
+            let ticket = self.issue(Pending::Serve { peer, bank, request, unknown });
+            self.emit(Effect::Load { ticket, bank, ids, budget_bytes });
+        }
+    }
+
     fn loaded(&mut self, ticket: Ticket, items: Vec<Item>, absent: Vec<RecordId>) {
         let Some(Pending::Serve { peer, bank, request, unknown }) = self.tickets.remove(&ticket) else { return };
         self.served(&peer);
@@ -675,7 +710,89 @@ impl Node {
         self.send(peer, Message::Records { bank, request, items, absent, unknown });
     }
 
-    // ---- admission ----
+    // ---- fetching and admission ----
+
+    /// Asks for what is missing, wherever a peer has room for another request.
+    pub(crate) fn pump(&mut self, bank: BankId, now: Time) {
+        loop {
+            let Some(state) = self.banks.get(&bank) else { return };
+            if state.admitting.len() >= MAX_ADMITTING || state.stalled_until.is_some_and(|until| now < until) {
+                break;
+            }
+            let Some(peer) = state.wanted.askable().into_iter().next() else { break };
+            let request = self.next_number();
+            let Some(state) = self.banks.get_mut(&bank) else { return };
+            let Batch { ids, budget_bytes } = state.wanted.ask(peer, request);
+            if ids.is_empty() {
+                break;
+            }
+            self.send(peer, Message::Fetch { bank, request, budget_bytes: budget_bytes as u32, ids });
+            self.set_timer(now + self.config.request_timeout_ms, Timer::Request { bank, request });
+        }
+        self.check_resumed(bank, now);
+    }
+
+    fn receive_records(&mut self, peer: AuthorId, bank: BankId, request: u64, delivery: Delivery, now: Time) {
+        let Delivery { items, absent, unknown } = delivery;
+        let Some(state) = self.banks.get_mut(&bank) else { return };
+        if !state.wanted.is_asked(request, &peer) {
+            return; // Late: it was given up, and is asked for elsewhere.
+        }
+        let mut breaches = u32::from(items.is_empty() && absent.is_empty() && unknown.is_empty());
+        let (mut came, mut idle) = (BTreeSet::new(), BTreeSet::new());
+        let mut incoming = Vec::new();
+        let mut admit = Vec::new();
+        state.wanted.carried(&peer, items.len(), items.iter().map(Item::len).sum());
+        for item in items {
+            match parse_item(&bank, item) {
+                // A teaching without its lesson is taken only from the last who offers it; the others may have both.
+                Ok((record, None))
+                    if record.fields().claim.body().is_some()
+                        && state.wanted.has_other_source(&ShortId::of(&record.id()), &peer) =>
+                {
+                    let short = ShortId::of(&record.id());
+                    if state.wanted.came(request, &short) {
+                        state.wanted.retry(short);
+                        state.wanted.drop_source(&short, &peer);
+                    }
+                }
+                Ok((record, body))
+                    if came.contains(&ShortId::of(&record.id()))
+                        || state.wanted.came(request, &ShortId::of(&record.id())) =>
+                {
+                    came.insert(ShortId::of(&record.id()));
+                    if state.known.contains(&record.id()) {
+                        idle.insert(ShortId::of(&record.id()));
+                    }
+                    if state.is_new(&record.id()) {
+                        state.admitting.insert(record.id());
+                        admit.push((record.id(), PushedAs::Fetched));
+                        incoming.push(Incoming { record, body });
+                    }
+                }
+                _ => breaches += 1,
+            }
+        }
+        // Known already, and nothing new came by the same short id: it is not on its way to storage.
+        for (id, _) in &admit {
+            idle.remove(&ShortId::of(id));
+        }
+        idle.iter().for_each(|short| state.wanted.resolve(*short));
+        let absent: Vec<RecordId> =
+            absent.into_iter().filter(|id| state.wanted.drop_source(&ShortId::of(id), &peer)).collect();
+        let mut orphans = unknown;
+        orphans.retain(|short| state.wanted.drop_source(short, &peer));
+        orphans.extend(state.wanted.end(request, breaches > 0));
+        for id in absent {
+            self.resolved(bank, Which::Id(&id), Some(&peer), breaches == 0, now);
+        }
+        for short in orphans.into_iter().chain(idle) {
+            self.resolved(bank, Which::Short(short), Some(&peer), false, now);
+        }
+        (0..breaches).for_each(|_| self.strike(peer, now));
+        self.admit(bank, peer, admit, incoming);
+        self.pump(bank, now);
+    }
 
     pub(crate) fn admit(
         &mut self,
@@ -728,6 +845,8 @@ impl Node {
                     self.strike(from, now);
                 }
                 Admission::Failed => {
+                    // Storage takes nothing now: what would be fetched meanwhile would be thrown away.
+                    state.stalled_until = Some(now + self.config.admit_retry_ms);
                     self.set_timer(now + self.config.admit_retry_ms, Timer::Retry { bank, id });
                 }
             }

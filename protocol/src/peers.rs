@@ -7,7 +7,7 @@ use rand_core::Rng;
 
 use crate::{
     bank::BankId,
-    config::{Config, MAX_ADDRESS_BYTES, MAX_ADDRESSES, MAX_PEERS, STRUCK_OUT_MS},
+    config::{Config, DIAL_GIVEN_UP_MS, MAX_ADDRESS_BYTES, MAX_ADDRESSES, MAX_PEERS, STRUCK_OUT_MS},
     identity::AuthorId,
     message::{BankTag, GreetedBank},
     time::Time,
@@ -25,18 +25,32 @@ pub enum DialTarget {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dialling {
     failures: u32,
-    /// A dial is under way.
-    under_way: bool,
+    /// A dial is under way since then.
+    under_way: Option<Time>,
     /// Not before.
     pub(crate) due: Option<Time>,
 }
 
 impl Dialling {
+    /// When to dial next: when due, or when a dial whose outcome nobody told has taken too long. (A dial to a name can end in
+    /// a connection that tells only the address behind the name.)
+    fn next(&self) -> Option<Time> {
+        match self.under_way {
+            Some(since) => Some(since + DIAL_GIVEN_UP_MS),
+            None => self.due,
+        }
+    }
+
+    fn begin(&mut self, now: Time) {
+        self.under_way = Some(now);
+        self.due = None;
+    }
+
     fn failed(&mut self, config: &Config, rng: &mut ChaCha8Rng, now: Time) {
         let doubled = config.dial_backoff_ms.saturating_mul(1 << self.failures.min(16));
         let base = doubled.min(config.dial_backoff_cap_ms);
         self.failures = self.failures.saturating_add(1);
-        self.under_way = false;
+        self.under_way = None;
         self.due = Some(now + jittered(base, rng));
     }
 }
@@ -126,10 +140,12 @@ impl Peers {
         if address.len() > MAX_ADDRESS_BYTES {
             return false;
         }
-        self.make_room();
+        if !self.by_id.contains_key(&id) {
+            self.make_room();
+        }
         let peer = self.by_id.entry(id).or_default();
         peer.keep |= keep;
-        if peer.keep && !peer.connected && peer.dialling.due.is_none() && !peer.dialling.under_way {
+        if peer.keep && !peer.connected && peer.dialling.due.is_none() && peer.dialling.under_way.is_none() {
             peer.dialling.due = Some(now);
         }
         if peer.addresses.contains(&address) {
@@ -213,33 +229,34 @@ impl Peers {
     pub(crate) fn dial_soon(&mut self, only: Option<&AuthorId>, now: Time) {
         for (id, peer) in &mut self.by_id {
             let named = only == Some(id);
+            if peer.barred_until.is_some_and(|until| now < until) {
+                continue;
+            }
             if peer.connected || peer.addresses.is_empty() || !(named || (only.is_none() && peer.keep)) {
                 continue;
             }
-            if !peer.dialling.under_way {
+            if peer.dialling.under_way.is_none() {
                 peer.dialling.due = Some(now);
             }
         }
         if only.is_none() {
-            self.unnamed.values_mut().filter(|d| !d.under_way).for_each(|d| d.due = Some(now));
+            self.unnamed.values_mut().filter(|d| d.under_way.is_none()).for_each(|d| d.due = Some(now));
         }
     }
 
     /// Whom to dial now; each is then under way until it connects or fails.
     pub(crate) fn due(&mut self, now: Time) -> Vec<(DialTarget, Vec<String>)> {
         let mut out = Vec::new();
-        let is_due = |d: &Dialling| !d.under_way && d.due.is_some_and(|t| t <= now);
+        let is_due = |d: &Dialling| d.next().is_some_and(|t| t <= now);
         for (id, peer) in &mut self.by_id {
             if !peer.connected && is_due(&peer.dialling) && !peer.addresses.is_empty() {
-                peer.dialling.under_way = true;
-                peer.dialling.due = None;
+                peer.dialling.begin(now);
                 out.push((DialTarget::Peer(*id), peer.addresses.clone()));
             }
         }
         for (address, dialling) in &mut self.unnamed {
             if is_due(dialling) {
-                dialling.under_way = true;
-                dialling.due = None;
+                dialling.begin(now);
                 out.push((DialTarget::Address(address.clone()), vec![address.clone()]));
             }
         }
@@ -249,7 +266,7 @@ impl Peers {
     /// When the next dial is due.
     pub(crate) fn next_due(&self) -> Option<Time> {
         let named = self.by_id.values().filter(|p| !p.connected && !p.addresses.is_empty()).map(|p| &p.dialling);
-        named.chain(self.unnamed.values()).filter(|d| !d.under_way).filter_map(|d| d.due).min()
+        named.chain(self.unnamed.values()).filter_map(Dialling::next).min()
     }
 
     /// Drops somebody nobody asked for when the book is full.
@@ -306,6 +323,15 @@ mod tests {
         }
         assert_eq!(peers.get(&peer(0)).unwrap().addresses.len(), MAX_ADDRESSES);
         peers.learn(peer(1), "x".repeat(MAX_ADDRESS_BYTES + 1), false, Time(0));
+    }
+
+    #[test]
+    fn a_dial_whose_outcome_nobody_tells_is_tried_again() {
+        let mut peers = Peers::default();
+        peers.learn_unnamed("name".into(), Time(0));
+        assert_eq!(peers.due(Time(0)).len(), 1);
+        assert_eq!(peers.next_due(), Some(Time(DIAL_GIVEN_UP_MS)));
+        assert_eq!(peers.due(Time(DIAL_GIVEN_UP_MS)).len(), 1);
     }
 
     #[test]

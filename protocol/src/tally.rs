@@ -203,6 +203,11 @@ impl Tally {
         (self.succeeds.get(&new)?.value == *author).then_some(new)
     }
 
+    /// Whether `author` ever taught or withdrew a lesson here.
+    pub fn has_taught(&self, id: &LessonId, author: &AuthorId) -> bool {
+        self.lessons.get(id).is_some_and(|claims| claims.teachings.contains_key(author))
+    }
+
     /// Lessons that any record speaks of, ascending.
     pub fn lessons(&self) -> impl Iterator<Item = LessonId> + '_ {
         self.lessons.keys().copied()
@@ -392,8 +397,8 @@ mod tests {
         let (old, new) = (key(2).author(), key(3).author());
         let away = say(2, 1, Claim::Rotated { new_author: new });
         let taken = say(3, 1, Claim::Succeeds { old_author: old });
-        assert_eq!(tally(&[away.clone()]).rotated_to(&old), None);
-        assert_eq!(tally(&[taken.clone()]).rotated_to(&old), None);
+        assert_eq!(tally(std::slice::from_ref(&away)).rotated_to(&old), None);
+        assert_eq!(tally(std::slice::from_ref(&taken)).rotated_to(&old), None);
         assert_eq!(tally(&[taken, away]).rotated_to(&old), Some(new));
     }
 

@@ -8,8 +8,9 @@ use std::{fs, path::PathBuf};
 
 use data_encoding::HEXLOWER;
 use folklore_protocol::{
-    Access, AuthorId, BankId, Claim, Evidence, Item, Keypair, Lesson, LessonDraft, LessonError, LessonId, LessonKind,
-    Message, Outcome, Policy, Principal, Record, RecordError, RecordId, Root, UnverifiedRecord, Verdict,
+    Access, AuthorId, BankId, Claim, Config, Effect, Event, Evidence, Item, Keypair, Lesson, LessonDraft, LessonError,
+    LessonId, LessonKind, Message, Node, Outcome, Policy, Principal, Record, RecordError, RecordId, Root, Time,
+    UnverifiedRecord, Verdict,
     bank::{BankSalt, MAX_POLICY_KEYS, MAX_PRINCIPAL_NAME_BYTES, MAX_PRINCIPALS},
     canonical::{self, DecodeError, FORMAT_VERSION, Lines},
     claim::{MAX_INJECTED, MAX_NAME_BYTES, MAX_REASON_BYTES},
@@ -118,7 +119,7 @@ enum Form {
 fn form(key: &str) -> Option<Form> {
     match key {
         "bank" | "run" | "run_digest" | "tag" | "root" | "hash" | "record" | "body" | "bytes" | "ids" | "absent"
-        | "unknown" | "lacks" | "wants" | "short" | "check" | "sum" | "estimate" | "Ids" | "Children" => {
+        | "unknown" | "Ids" | "Children" | "sum" | "short" | "check" | "estimate" | "lacks" | "wants" => {
             Some(Form::Hex)
         }
         "lesson_id" | "injected" => Some(Form::Lesson),
@@ -134,10 +135,10 @@ fn is_list(key: &str) -> bool {
         "ids"
             | "absent"
             | "unknown"
-            | "lacks"
-            | "wants"
             | "Ids"
             | "Children"
+            | "lacks"
+            | "wants"
             | "injected"
             | "curators"
             | "authors"
@@ -559,6 +560,28 @@ fn prefix(nibbles: &str) -> Prefix {
     nibbles.chars().fold(Prefix::root(), |p, c| p.child(c.to_digit(16).unwrap() as u8).unwrap())
 }
 
+/// Bytes as many as an estimate has.
+fn estimate() -> Vec<u8> {
+    (0..ESTIMATE_BYTES as u32 / 32).flat_map(digest).collect()
+}
+
+/// Bytes in the shape of cells: what they hold is no part of a message's form.
+fn cells(n: u32) -> Vec<Cell> {
+    let cut = |n| {
+        let digest = digest(n);
+        Cell { short: std::array::from_fn(|at| digest[at]), check: std::array::from_fn(|at| digest[8 + at]) }
+    };
+    (0..n).map(cut).collect()
+}
+
+fn head(nonce: Option<u64>) -> SketchHead {
+    SketchHead { root: Root(digest(3)), records: 300, sum: std::array::from_fn(|n| n as u8), nonce }
+}
+
+fn shorts(n: u32) -> Vec<ShortId> {
+    sorted_ids(n).iter().map(ShortId::of).collect()
+}
+
 fn messages() -> Vec<(&'static str, Message)> {
     let (bank, record) = (bank(), record());
     let item = || Item { record: record.bytes().to_vec(), body: Some(lesson().bytes().to_vec()) };
@@ -580,11 +603,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         resumes: true,
     };
     let refusal = |code, detail: &str| Message::Refusal { code, detail: detail.into() };
-    let head = |nonce| SketchHead { root: Root(digest(3)), records: 300, sum: [0x5a; 16], nonce };
-    let cells = vec![Cell { short: [0x11; 8], check: [0x22; 4] }, Cell { short: [0; 8], check: [0; 4] }];
-    let sketch = |from, head, last| Message::Sketch { bank, session: 7, head, from, cells: cells.clone(), last };
     let sketched = |answer| Message::Sketched { bank, session: 7, answer };
-    let shorts = |n| sorted_ids(n).iter().map(ShortId::of).collect::<Vec<_>>();
     let answers = vec![
         ProbeAnswer::Same,
         ProbeAnswer::Ids(vec![]),
@@ -611,7 +630,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("probed", Message::Probed { bank, session: 7, answers }),
         ("offer", Message::Offer { bank, session: 7, ids: sorted_ids(2), last: false }),
         ("offer, the last and empty", Message::Offer { bank, session: u64::MAX, ids: vec![], last: true }),
-        ("fetch", Message::Fetch { bank, request: 251, budget_bytes: 2_048, ids: vec![ShortId::of(&record.id())] }),
+        ("fetch", Message::Fetch { bank, request: 251, budget_bytes: 49_152, ids: vec![ShortId::of(&record.id())] }),
         (
             "records",
             Message::Records {
@@ -619,33 +638,45 @@ fn messages() -> Vec<(&'static str, Message)> {
                 request: 251,
                 items: vec![item(), bare()],
                 absent: sorted_ids(1),
-                unknown: vec![ShortId([0xab; 8])],
+                unknown: shorts(2),
             },
         ),
         ("ask", Message::Ask { bank, request: 9, query: "how do I refund\nan order".into(), hits: MAX_ASKED_HITS }),
         ("answer", Message::Answer { bank, request: 9, items: vec![item()], records: 65_536 }),
         ("answer, nothing found", Message::Answer { bank, request: 9, items: vec![], records: 0 }),
         ("compare", Message::Compare { bank, session: 7, root: Root(digest(3)) }),
-        ("sketch, its beginning", sketch(0, Some(head(None)), false)),
-        ("sketch, under a salt", sketch(0, Some(head(Some(1 << 40))), true)),
-        ("sketch, more of it", sketch(5_000, None, true)),
+        (
+            "sketch, the first cells",
+            Message::Sketch { bank, session: 7, head: Some(head(None)), from: 0, cells: cells(3), last: true },
+        ),
+        (
+            "sketch, the first cells under a salt, with more to come",
+            Message::Sketch { bank, session: 7, head: Some(head(Some(300))), from: 0, cells: cells(2), last: false },
+        ),
+        (
+            "sketch, more cells",
+            Message::Sketch { bank, session: 7, head: None, from: 251, cells: cells(1), last: true },
+        ),
+        (
+            "sketch, no cells",
+            Message::Sketch { bank, session: 7, head: Some(head(None)), from: 0, cells: vec![], last: true },
+        ),
         ("sketched, same", sketched(SketchAnswer::Same)),
-        ("sketched, more", sketched(SketchAnswer::More { have: 28, records: 300, nonce: 9, estimate: None })),
         (
             "sketched, more, with the estimate",
-            sketched(SketchAnswer::More {
-                have: 28,
-                records: 300,
-                nonce: 1 << 60,
-                estimate: Some(vec![0xe5; ESTIMATE_BYTES]),
-            }),
+            sketched(SketchAnswer::More { have: 28, records: 301, nonce: 1 << 32, estimate: Some(estimate()) }),
         ),
-        ("sketched, found", sketched(SketchAnswer::Found { lacks: shorts(2), left: 1 })),
+        (
+            "sketched, more, without the estimate: also the answer to compare",
+            sketched(SketchAnswer::More { have: 0, records: 301, nonce: 251, estimate: None }),
+        ),
+        ("sketched, found", sketched(SketchAnswer::Found { lacks: shorts(2), left: 0 })),
+        ("sketched, found, nothing lacking", sketched(SketchAnswer::Found { lacks: vec![], left: 0 })),
         (
             "sketched, found under a salt",
-            sketched(SketchAnswer::FoundSalted { lacks: sorted_ids(2), wants: shorts(1), left: 0 }),
+            sketched(SketchAnswer::FoundSalted { lacks: sorted_ids(1), wants: shorts(2), left: 251 }),
         ),
-        ("sketched, salt", sketched(SketchAnswer::Salt { nonce: 251 })),
+        ("sketched, salt", sketched(SketchAnswer::Salt { nonce: 65_536 })),
         ("sketched, walk", sketched(SketchAnswer::Walk)),
         ("sketched, done", sketched(SketchAnswer::Done)),
     ]
@@ -655,6 +686,8 @@ fn messages() -> Vec<(&'static str, Message)> {
 fn largest_messages() -> Vec<(&'static str, Message)> {
     let bank = BankId([0; 32]);
     let ids = |n| vec![RecordId([0; 32]); n];
+    let shorts = |n| vec![ShortId([0; 8]); n];
+    let sketched = |answer| Message::Sketched { bank, session: u64::MAX, answer };
     let greeted = GreetedBank { tag: BankTag([0; 16]), root: Root([0; 32]), records: 0, resumes: false };
     let item = |record, body| Item { record: vec![0; record], body: Some(vec![0; body]) };
     let probe = Probe { prefix: prefix(&"0".repeat(64)), hash: [0; 16] };
@@ -665,8 +698,8 @@ fn largest_messages() -> Vec<(&'static str, Message)> {
         ("the most ids", Message::Have { bank, ids: ids(MAX_IDS) }),
         ("the most ids offered", Message::Offer { bank, session: u64::MAX, ids: ids(MAX_IDS), last: false }),
         (
-            "the most ids fetched",
-            Message::Fetch { bank, request: u64::MAX, budget_bytes: u32::MAX, ids: vec![ShortId([0; 8]); MAX_FETCH] },
+            "the most short ids fetched",
+            Message::Fetch { bank, request: u64::MAX, budget_bytes: u32::MAX, ids: shorts(MAX_FETCH) },
         ),
         (
             "the longest prefixes, and the most of them",
@@ -679,8 +712,7 @@ fn largest_messages() -> Vec<(&'static str, Message)> {
         }),
         ("the longest record and body", {
             let items = vec![item(MAX_RECORD_BYTES, MAX_BODY_BYTES)];
-            let unknown = vec![ShortId([0; 8]); MAX_FETCH];
-            Message::Records { bank, request: 0, items, absent: ids(MAX_FETCH), unknown }
+            Message::Records { bank, request: 0, items, absent: ids(MAX_FETCH), unknown: shorts(MAX_FETCH) }
         }),
         ("the most items", Message::Answer { bank, request: 0, items: vec![item(0, 0); MAX_FETCH], records: u64::MAX }),
         (
@@ -688,27 +720,47 @@ fn largest_messages() -> Vec<(&'static str, Message)> {
             Message::Ask { bank, request: 0, query: "q".repeat(MAX_QUERY_BYTES), hits: MAX_ASKED_HITS },
         ),
         ("exactly the limit of a message", {
-            // Version, variant, bank, request, number of items, two of them, the third's length and option, none absent, none
-            // unknown.
+            // Version, variant, bank, request, number of items, two of them, the third's length and option, none absent,
+            // none unknown.
             let head = 1 + 1 + 32 + 1 + 1 + 2 * (3 + MAX_RECORD_BYTES + 1) + (3 + 1) + 1 + 1;
             let bare = |len| Item { record: vec![0; len], body: None };
             let items = vec![bare(MAX_RECORD_BYTES), bare(MAX_RECORD_BYTES), bare(MAX_MESSAGE_BYTES - head)];
             Message::Records { bank, request: 0, items, absent: vec![], unknown: vec![] }
         }),
-        ("the most cells", {
-            let head = SketchHead { root: Root([0; 32]), records: u64::MAX, sum: [0; 16], nonce: Some(u64::MAX) };
-            let cells = vec![Cell { short: [0; 8], check: [0; 4] }; MAX_CELLS];
-            Message::Sketch { bank, session: 0, head: Some(head), from: 0, cells, last: true }
-        }),
-        ("the most short ids found", {
-            let answer = SketchAnswer::Found { lacks: vec![ShortId([0; 8]); MAX_SHORT_IDS], left: u32::MAX };
-            Message::Sketched { bank, session: 0, answer }
-        }),
-        ("the most found under a salt", {
-            let wants = vec![ShortId([0; 8]); MAX_SHORT_IDS];
-            let answer = SketchAnswer::FoundSalted { lacks: ids(MAX_IDS), wants, left: u32::MAX };
-            Message::Sketched { bank, session: 0, answer }
-        }),
+        (
+            "the most cells",
+            Message::Sketch {
+                bank,
+                session: u64::MAX,
+                head: Some(SketchHead {
+                    root: Root([0; 32]),
+                    records: u64::MAX,
+                    sum: [255; 16],
+                    nonce: Some(u64::MAX),
+                }),
+                from: 0,
+                cells: vec![Cell { short: [0; 8], check: [0; 4] }; MAX_CELLS],
+                last: false,
+            },
+        ),
+        (
+            "the last cells that can be numbered",
+            Message::Sketch { bank, session: 0, head: None, from: u32::MAX, cells: vec![], last: true },
+        ),
+        (
+            "the largest numbers of an answer to a sketch",
+            sketched(SketchAnswer::More {
+                have: u32::MAX,
+                records: u64::MAX,
+                nonce: u64::MAX,
+                estimate: Some(vec![0; ESTIMATE_BYTES]),
+            }),
+        ),
+        ("the most short ids found", sketched(SketchAnswer::Found { lacks: shorts(MAX_SHORT_IDS), left: u32::MAX })),
+        (
+            "the most ids and short ids found under a salt",
+            sketched(SketchAnswer::FoundSalted { lacks: ids(MAX_IDS), wants: shorts(MAX_SHORT_IDS), left: u32::MAX }),
+        ),
     ]
 }
 
@@ -800,6 +852,68 @@ fn trees_have_these_hashes_and_roots() {
                 }
             }
         }
+    }
+}
+
+// ---- sketches ----
+
+/// Another node, whose id is above that of the node under test, so that the latter opens.
+const PEER: AuthorId = AuthorId([255; 32]);
+
+/// What a node that holds `ids` tells a peer with another set: the head and the first cells, and the estimate.
+fn told(ids: &[RecordId]) -> (SketchHead, Vec<Cell>, Vec<u8>) {
+    let mut node = Node::new(author(1), Config::default(), [7; 32]);
+    let mut sent = |event| {
+        node.handle(event, Time(0));
+        let sent = |effect| match effect {
+            Effect::Send { message, .. } => Some(message),
+            _ => None,
+        };
+        std::iter::from_fn(|| node.next_effect()).filter_map(sent).collect::<Vec<Message>>()
+    };
+    let bank = bank();
+    sent(Event::BankOpened { bank, held: ids.to_vec() });
+    sent(Event::Connected { peer: PEER, dialled: None });
+    let tag = BankTag::new(&bank, &PEER, &author(1));
+    let greeted = GreetedBank { tag, root: Root([0; 32]), records: ids.len() as u64, resumes: false };
+    let hello = Message::Hello { version: PROTOCOL_VERSION, banks: vec![greeted] };
+    let first = sent(Event::Received { peer: PEER, message: hello }).into_iter().find_map(|message| match message {
+        Message::Sketch { head: Some(head), cells, .. } => Some((head, cells)),
+        _ => None,
+    });
+    // Cells that do not come apart at all: an answer to such gives the estimate.
+    let head = SketchHead { root: Root([0; 32]), records: 0, sum: [0; 16], nonce: None };
+    let cells = vec![Cell { short: [1; 8], check: [2; 4] }; 28];
+    let message = Message::Sketch { bank, session: 1, head: Some(head), from: 0, cells, last: true };
+    let estimate = sent(Event::Received { peer: PEER, message }).into_iter().find_map(|message| match message {
+        Message::Sketched { answer: SketchAnswer::More { estimate, .. }, .. } => estimate,
+        _ => None,
+    });
+    let (head, cells) = first.expect("the first cells");
+    (head, cells, estimate.expect("an estimate"))
+}
+
+#[test]
+fn sketches_have_these_sums_cells_and_estimates() {
+    let mut cases = Vec::new();
+    for (name, n) in [("no ids", 0), ("one id", 1), ("two ids", 2), ("three hundred ids", 300), ("3 000 ids", 3000)] {
+        let (head, cells, estimate) = told(&sorted_ids(n));
+        assert_eq!((head.records, head.nonce), (u64::from(n), None));
+        cases.push(json!({
+            "name": name,
+            "hashes_of_numbers_below": n,
+            "root": head.root.to_string(),
+            "sum": hex(&head.sum),
+            "cells": to_json(&cells),
+            "estimate": hex(&estimate),
+        }));
+    }
+    for case in committed("sketches.json", &cases.into()) {
+        let n = case["hashes_of_numbers_below"].as_u64().unwrap();
+        let (head, cells, estimate) = told(&sorted_ids(n as u32));
+        assert_eq!(head.sum.to_vec(), unhex(&case["sum"]));
+        assert_eq!(cells, from_json::<Vec<Cell>>(&case["cells"]));
+        assert_eq!(estimate, unhex(&case["estimate"]));
     }
 }
 
@@ -1104,6 +1218,14 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
     let hello = Message::Hello { version: 1, banks: vec![] }.encode();
     let last = Message::Offer { bank, session: 7, ids: vec![], last: true }.encode();
     let ids = |n: usize| vec![RecordId([0; 32]); n];
+    let shorts = |n: usize| vec![ShortId([0; 8]); n];
+    let sketch = |head, from, cells: usize| {
+        let cells = vec![Cell { short: [0; 8], check: [0; 4] }; cells];
+        Message::Sketch { bank, session: 7, head, from, cells, last: true }.encode()
+    };
+    let sketched = |answer| Message::Sketched { bank, session: 7, answer }.encode();
+    let more =
+        |bytes: usize| sketched(SketchAnswer::More { have: 0, records: 0, nonce: 0, estimate: Some(vec![0; bytes]) });
     let probe = |nibbles: u8, bytes: &[u8]| {
         let head = [&[FORMAT_VERSION, 6], &bank.0[..], &[7, 1, nibbles, bytes.len() as u8]].concat();
         [&head, bytes, &[0; 16]].concat()
@@ -1113,13 +1235,6 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
     let push = |record, body| Message::Push { bank, hops: 0, item: Item { record, body } }.encode();
     let ask = |query: &str, hits| Message::Ask { bank, request: 1, query: query.into(), hits }.encode();
     let refusal = |detail: &str| Message::Refusal { code: RefusalCode::Bank, detail: detail.into() }.encode();
-    let shorts = |n: usize| vec![ShortId([0; 8]); n];
-    let head = SketchHead { root: Root([0; 32]), records: 0, sum: [0; 16], nonce: None };
-    let sketch = |from, head, cells: usize| {
-        let cells = vec![Cell { short: [0; 8], check: [0; 4] }; cells];
-        Message::Sketch { bank, session: 7, head, from, cells, last: true }.encode()
-    };
-    let sketched = |answer| Message::Sketched { bank, session: 7, answer }.encode();
     let mut backwards = sorted_ids(2);
     backwards.reverse();
     let empty = || Item { record: vec![], body: None };
@@ -1143,7 +1258,7 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
         ("ids over the limit", Message::Have { bank, ids: ids(MAX_IDS + 1) }.encode()),
         ("offered ids over the limit", Message::Offer { bank, session: 7, ids: ids(MAX_IDS + 1), last: true }.encode()),
         (
-            "fetched ids over the limit",
+            "fetched short ids over the limit",
             Message::Fetch { bank, request: 1, budget_bytes: 1, ids: shorts(MAX_FETCH + 1) }.encode(),
         ),
         (
@@ -1151,9 +1266,20 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
             Message::Records { bank, request: 1, items: vec![], absent: ids(MAX_FETCH + 1), unknown: vec![] }.encode(),
         ),
         (
-            "unknown ids over the limit",
+            "unknown short ids over the limit",
             Message::Records { bank, request: 1, items: vec![], absent: vec![], unknown: shorts(MAX_FETCH + 1) }
                 .encode(),
+        ),
+        (
+            "records of a fetch over the limit",
+            Message::Records {
+                bank,
+                request: 1,
+                items: (0..=MAX_FETCH).map(|_| empty()).collect(),
+                absent: vec![],
+                unknown: vec![],
+            }
+            .encode(),
         ),
         (
             "records over the limit",
@@ -1178,23 +1304,34 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
         ("hits over the limit", ask("q", MAX_ASKED_HITS + 1)),
         ("a query over its limit", ask(&"q".repeat(MAX_QUERY_BYTES + 1), 1)),
         ("a query not in normal form", ask("q\u{200b}", 1)),
-        ("first cells without a head", sketch(0, None, 1)),
-        ("later cells with a head", sketch(1, Some(head.clone()), 1)),
-        ("cells over the limit", sketch(0, Some(head), MAX_CELLS + 1)),
+        ("cells over the limit", sketch(Some(head(None)), 0, MAX_CELLS + 1)),
+        ("first cells without a head", sketch(None, 0, 1)),
+        ("a head with cells that are not the first", sketch(Some(head(None)), 1, 1)),
+        ("half a cell", {
+            // The second of two cells ends within its check.
+            let bytes = sketch(Some(head(None)), 0, 2);
+            bytes[..bytes.len() - 3].to_vec()
+        }),
+        ("an estimate with a byte too few", more(ESTIMATE_BYTES - 1)),
+        ("an estimate with a byte too many", more(ESTIMATE_BYTES + 1)),
+        ("an estimate without bytes", more(0)),
+        ("short ids found over the limit", sketched(SketchAnswer::Found { lacks: shorts(MAX_SHORT_IDS + 1), left: 0 })),
         (
-            "an estimate a byte too short",
-            sketched(SketchAnswer::More { have: 1, records: 1, nonce: 1, estimate: Some(vec![0; ESTIMATE_BYTES - 1]) }),
-        ),
-        ("found short ids over the limit", sketched(SketchAnswer::Found { lacks: shorts(MAX_SHORT_IDS + 1), left: 0 })),
-        (
-            "found ids over the limit",
+            "ids found under a salt over the limit",
             sketched(SketchAnswer::FoundSalted { lacks: ids(MAX_IDS + 1), wants: vec![], left: 0 }),
         ),
         (
-            "wanted short ids over the limit",
+            "short ids wanted under a salt over the limit",
             sketched(SketchAnswer::FoundSalted { lacks: vec![], wants: shorts(MAX_SHORT_IDS + 1), left: 0 }),
         ),
-        ("a sketch answer that means nothing", [&[1, 15][..], &bank.0, &[7, 7]].concat()),
+        ("an eighth answer to a sketch", {
+            let mut bytes = sketched(SketchAnswer::Done);
+            if let Some(last) = bytes.last_mut() {
+                assert_eq!(*last, 6, "the last answer there is");
+                *last = 7;
+            }
+            bytes
+        }),
     ]
 }
 

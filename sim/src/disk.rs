@@ -86,6 +86,12 @@ impl Disk {
         self.synced.get(bank).map(|b| b.keys().copied().collect()).unwrap_or_default()
     }
 
+    /// Teachings held in a bank whose lesson is here too.
+    pub fn whole_teachings(&self, bank: &BankId) -> usize {
+        let held = self.synced.get(bank).into_iter().flat_map(BTreeMap::values);
+        held.filter(|(record, body)| record.claim().body().is_some() && body.is_some()).count()
+    }
+
     /// Banks with anything in them, ascending.
     pub fn banks(&self) -> Vec<BankId> {
         self.synced.keys().copied().collect()

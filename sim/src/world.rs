@@ -351,6 +351,11 @@ impl World {
         roots.len() == 1
     }
 
+    /// Teachings that node `n` holds on disk together with their lesson.
+    pub fn whole_teachings(&self, n: usize, bank: &BankId) -> usize {
+        self.nodes[n].disk.whole_teachings(bank)
+    }
+
     /// Records node `n` holds on disk.
     pub fn on_disk(&self, n: usize, bank: &BankId) -> Vec<RecordId> {
         self.nodes[n].disk.ids(bank)

@@ -1,6 +1,8 @@
 //! The shipped protocol on a private clock: loss, delay, cuts, crashes and disks that fail.
 
-use folklore_protocol::{AuthorId, BankId, Config, Item, Message, RecordId, known::ShortId};
+use folklore_protocol::{
+    AuthorId, BankId, Claim, Config, Evidence, Item, Keypair, Message, Record, RecordId, known::ShortId,
+};
 use folklore_sim::{Link, World, WorldConfig, world::lesson};
 
 const MINUTE: u64 = 60_000;
@@ -334,4 +336,22 @@ fn the_same_seed_gives_the_same_run() {
     };
     assert_eq!(run(16), run(16));
     assert_ne!(run(16).0, run(17).0);
+}
+
+#[test]
+fn a_lesson_pushed_without_its_text_is_had_whole_from_another() {
+    let (mut world, bank) = mesh(seeded(18, 3));
+    world.run_for(MINUTE);
+    world.cut(&[2], &[0]);
+    world.run_for(MINUTE);
+    let claim = Claim::Taught { lesson_id: lesson(5).id(), evidence: Evidence::told("x") };
+    let record = Record::sign(&Keypair::from_seed(&[9; 32]), bank, 1, 0, claim).unwrap();
+    let stripped = Item { record: record.bytes().to_vec(), body: None };
+    let whole = Item { body: Some(lesson(5).bytes().to_vec()), ..stripped.clone() };
+    // Node 1 strips the text before node 2 hears of the lesson; node 0 has it whole.
+    world.forge(1, 2, Message::Push { bank, hops: 0, item: stripped });
+    world.forge(1, 0, Message::Push { bank, hops: 0, item: whole });
+    world.heal();
+    assert!(world.run_until(5 * MINUTE, |w| w.whole_teachings(2, &bank) == 1), "node 2 goes on asking");
+    assert!(world.agree(&bank, [0, 2]));
 }

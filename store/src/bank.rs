@@ -6,7 +6,7 @@
 //! All calls block; from async code use `spawn_blocking`.
 //!
 //! ```text
-//! Store::open(dir: &Path, OpenOptions { entropy }) -> Result<Opened { store, report: OpenReport }, OpenError>
+//! Store::open(dir: &Path, OpenOptions { entropy, had_bank }) -> Result<Opened { store, report: OpenReport }, OpenError>
 //!
 //! add_bank(BankInfo) -> Result<(), WriteError>            banks() -> Vec<BankInfo>
 //! write(BankId, &Keypair, at_ms, Batch { claims, runs, skip_if_taught }) -> Result<Written { claims, runs }, WriteError>
@@ -101,6 +101,8 @@ struct Inner {
 pub struct OpenOptions {
     /// 64 random bits, new at each opening. They keep the numbers of two nodes restored from one copy apart.
     pub entropy: u64,
+    /// Whether the caller knows that a bank was here before: an empty one is then a loss and not a beginning.
+    pub had_bank: bool,
 }
 
 /// An open bank, and what opening it took.
@@ -174,7 +176,7 @@ pub struct Counts {
 /// A bank as a node knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BankInfo {
-    /// Its id: what [`BankId::new`] gives for owner and name.
+    /// Its id: what [`BankId::new`] gives for owner, salt and name.
     pub id: BankId,
     /// Its name.
     pub name: String,
@@ -322,6 +324,7 @@ impl Store {
         let seen = marker::identity(&paths.marker, &paths.database).map_err(marker_io)?;
         let held = self.setting(SETTING_MARKER);
         let why = match (&held, &seen) {
+            _ if report.created && options.had_bank => Some("the bank that was here is gone, and this is a new one"),
             _ if report.created => None,
             _ if report.lost > 0 || !report.damaged.is_empty() => {
                 Some("values are lost, records of our own may be among them")

@@ -10,7 +10,8 @@ use std::{
 };
 
 use folklore_protocol::{
-    AuthorId, BankId, Lesson, LessonId, LessonKind, LocalPolicy, Policy, Record, RecordId, Standing, State, Tally,
+    AuthorId, BankId, Claim, Lesson, LessonId, LessonKind, LocalPolicy, Policy, Record, RecordId, Standing, State,
+    Tally,
 };
 
 use crate::{
@@ -55,8 +56,10 @@ struct Entry {
 struct Shelf {
     info: BankInfo,
     tally: Tally,
-    /// Records about each lesson, in order of arrival.
-    claims: BTreeMap<LessonId, Vec<RecordId>>,
+    /// Records about each lesson.
+    claims: BTreeMap<LessonId, BTreeSet<RecordId>>,
+    /// Goes up whenever the policy in force or a revocation may have changed.
+    edition: u64,
 }
 
 /// What to look for.
@@ -171,7 +174,7 @@ impl Catalogue {
 
     /// Adds an empty bank.
     pub fn open_bank(&self, info: BankInfo) {
-        let shelf = Shelf { tally: Tally::new(info.owner), info, claims: BTreeMap::new() };
+        let shelf = Shelf { tally: Tally::new(info.owner), info, claims: BTreeMap::new(), edition: 0 };
         self.write().shelves.entry(shelf.info.id).or_insert(shelf);
     }
 
@@ -190,16 +193,28 @@ impl Catalogue {
         let mut touched: BTreeSet<LessonId> = lessons.iter().map(Lesson::id).collect();
         let mut ruled = false;
         for record in records {
-            let about = inner.apply(record);
-            ruled |= about.is_none();
-            touched.extend(about);
+            touched.extend(inner.apply(record));
+            ruled |= inner.rules(record);
         }
         if ruled {
+            if let Some(shelf) = inner.shelves.get_mut(bank) {
+                shelf.edition += 1;
+            }
             // A policy or a revocation may change how any lesson stands.
             touched = inner.by_id.keys().copied().collect();
         }
         inner.refresh(bank, touched, &self.me);
         ruled
+    }
+
+    /// A number that goes up whenever the policy in force in a bank, or a revocation, may have changed.
+    pub fn edition(&self, bank: &BankId) -> u64 {
+        self.read().shelves.get(bank).map_or(0, |s| s.edition)
+    }
+
+    /// Whether an author has said in a bank that a lesson stands, or that it does not.
+    pub fn has_spoken(&self, bank: &BankId, id: &LessonId, author: &AuthorId) -> bool {
+        self.read().shelves.get(bank).is_some_and(|s| s.tally.has_taught(id, author))
     }
 
     /// The policy in force in a bank.
@@ -255,7 +270,19 @@ impl Catalogue {
                 External { task: &o.lesson.task, text, weight: if shown { OFFERED_WEIGHT } else { 0.0 } }
             })
             .collect();
-        let options = RankOptions { k: wish.k.max(1), min_score: wish.min_score, filter: None, weight: Some(&weight) };
+        let id_of = |source: Source| match source {
+            Source::Slot(slot) => inner.entries.get(slot as usize).map_or([0; 32], |entry| entry.id.0),
+            Source::External(at) => offered.get(at).map_or([0; 32], |o| o.lesson.id().0),
+        };
+        // What may not be shown must not take a place among the candidates either.
+        let open = |slot: u32| weight(slot) > 0.0;
+        let options = RankOptions {
+            k: wish.k.max(1),
+            min_score: wish.min_score,
+            filter: Some(&open),
+            weight: Some(&weight),
+            tie: Some(&id_of),
+        };
         let ranked = inner.ranker.rank_with(query, &options, &externals);
         let mut found = Vec::new();
         for scored in &ranked.hits {
@@ -278,8 +305,7 @@ impl Catalogue {
                 Source::Slot(slot) => {
                     let entry = &inner.entries[slot as usize];
                     let Some((state, standing)) = inner.best_view(entry, in_scope) else { continue };
-                    // Damage on disk takes one lesson out of the answer, not the answer.
-                    let Some(lesson) = self.store.lesson(&entry.id)? else { continue };
+                    let Some(lesson) = self.read_lesson(&entry.id) else { continue };
                     found.push((scored, lesson, state, standing, None));
                 }
             }
@@ -323,10 +349,14 @@ impl Catalogue {
         Ok(out)
     }
 
-    /// Every record of a bank that speaks of a lesson, in order of arrival.
+    /// Every record of a bank that speaks of a lesson, by author and number.
     pub fn claims(&self, bank: &BankId, id: &LessonId) -> Result<Vec<Record>, ReadError> {
         let ids = self.read().shelves.get(bank).and_then(|s| s.claims.get(id).cloned()).unwrap_or_default();
-        ids.iter().filter_map(|id| self.store.record(id).transpose()).collect()
+        let read: Result<Vec<Record>, ReadError> =
+            ids.iter().filter_map(|id| self.store.record(id).transpose()).collect();
+        let mut records = read?;
+        records.sort_by_key(|r| (r.author(), r.seq(), r.id()));
+        Ok(records)
     }
 
     /// How a lesson stands: in the bank named, or else in the first one, by id, that speaks of it.
@@ -359,7 +389,7 @@ impl Catalogue {
         }
     }
 
-    /// Lessons by id, those withdrawn left out: a page, and how many there are in all.
+    /// Lessons by id, those withdrawn or kept back left out: a page, and how many there are in all.
     pub fn list(&self, wish: &Wish, offset: usize, limit: usize) -> Result<(Vec<Listed>, usize), ReadError> {
         let inner = self.read();
         let in_scope = |bank: &BankId| wish.bank.as_ref().is_none_or(|only| only == bank);
@@ -369,16 +399,24 @@ impl Catalogue {
             .map(|slot| &inner.entries[*slot as usize])
             .filter(|e| wish.kinds.is_empty() || wish.kinds.contains(&e.kind))
             .filter(|e| wish.domain.as_deref().is_none_or(|d| d == &*e.domain))
-            .filter(|e| e.views.iter().any(|(b, s, _)| in_scope(b) && *s != State::Withdrawn))
+            .filter(|e| e.views.iter().any(|(b, s, _)| in_scope(b) && !is_hidden(*s)))
             .collect();
         let mut page = Vec::new();
         for entry in matching.iter().skip(offset).take(limit) {
             let Some((state, standing)) = inner.best_view(entry, in_scope) else { continue };
-            if let Some(lesson) = self.store.lesson(&entry.id)? {
+            if let Some(lesson) = self.read_lesson(&entry.id) {
                 page.push(Listed { lesson, state, standing });
             }
         }
         Ok((page, matching.len()))
+    }
+
+    /// A body from disk. Damage there takes one lesson out of an answer, not the answer.
+    fn read_lesson(&self, id: &LessonId) -> Option<Lesson> {
+        self.store.lesson(id).unwrap_or_else(|error| {
+            tracing::error!(%error, lesson = %id, "a lesson could not be read");
+            None
+        })
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Inner> {
@@ -428,11 +466,14 @@ impl Inner {
         let shelf = self.shelves.get_mut(&record.bank())?;
         shelf.tally.apply(record);
         let about = record.claim().lesson_id()?;
-        let claims = shelf.claims.entry(about).or_default();
-        if !claims.contains(&record.id()) {
-            claims.push(record.id());
-        }
+        shelf.claims.entry(about).or_default().insert(record.id());
         Some(about)
+    }
+
+    /// Whether a record sets the policy or revokes an author: only the owner's do.
+    fn rules(&self, record: &Record) -> bool {
+        let is_ruling = matches!(record.claim(), Claim::Policy(_) | Claim::Revoked { .. });
+        is_ruling && self.shelves.get(&record.bank()).is_some_and(|s| s.info.owner == record.author())
     }
 
     fn refresh(&mut self, bank: &BankId, lessons: BTreeSet<LessonId>, me: &AuthorId) {
@@ -455,6 +496,11 @@ impl Inner {
         let standing = self.shelves.get(bank)?.tally.standing(&entry.id)?;
         Some((*state, standing))
     }
+}
+
+/// Whether a lesson in this state is shown nowhere.
+fn is_hidden(state: State) -> bool {
+    matches!(state, State::Withdrawn | State::Quarantined)
 }
 
 /// The first redaction rule that any text of a lesson breaks.

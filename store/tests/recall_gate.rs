@@ -5,8 +5,11 @@ mod labelled;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
-use folklore_store::recall::RankOptions;
+use folklore_store::embed::{EmbedError, Embedder, EmbedderIdentity};
+use folklore_store::recall::gate::Gate;
+use folklore_store::recall::{RankOptions, Ranker};
 use labelled::{Doc, OFF_TOPIC_MAX_PERCENT, ON_TOPIC_MIN_PERCENT, Rate};
 
 /// In a bank of several hundred tasks of many kinds, some of which touch everyday subjects, more off-topic queries find
@@ -83,6 +86,37 @@ fn in_scripts_that_the_embedder_does_not_know_words_alone_tell_sense_from_nonsen
     }
     println!("other scripts: answered by the right lesson {right}; off-topic answered {off}");
     assert!(right.at_least(90) && off.at_most(OFF_TOPIC_MAX_PERCENT));
+}
+
+/// An embedder that is a service and is down.
+struct Down(EmbedderIdentity);
+
+impl Embedder for Down {
+    fn identity(&self) -> &EmbedderIdentity {
+        &self.0
+    }
+    fn embed(&self, _: &[&str]) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
+        Err(EmbedError::Unavailable("connection refused".into()))
+    }
+}
+
+#[test]
+fn while_the_embedder_is_down_words_answer_what_they_can_and_nonsense_gets_nothing() {
+    let identity = EmbedderIdentity { name: "far".into(), revision: "1".into(), dim: 8 };
+    let mut ranker = Ranker::new(Arc::new(Down(identity)), Gate::BUILTIN);
+    for (slot, doc) in (0..).zip(labelled::own_lessons()) {
+        assert!(ranker.add(slot, &doc.task, &doc.text).is_err());
+    }
+    let answered = |query: &str| {
+        let ranked = ranker.rank(query, &RankOptions::default());
+        assert!(ranked.embedder_error.is_some());
+        !ranked.hits.is_empty()
+    };
+    let (mut on, mut off) = (Rate::default(), Rate::default());
+    labelled::on_topic().iter().filter(|on| on.source == "own").for_each(|query| on.add(answered(&query.query)));
+    labelled::off_topic().iter().for_each(|query| off.add(answered(query)));
+    println!("embedder down: on-topic answered {on}; off-topic answered {off}");
+    assert!(on.at_least(70) && off.at_most(OFF_TOPIC_MAX_PERCENT));
 }
 
 #[test]

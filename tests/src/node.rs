@@ -20,6 +20,7 @@ use crate::{
     door::Door,
     program::program,
     until,
+    wait::within,
 };
 
 /// A home and, while it is up, its daemon. Both end with this value.
@@ -336,9 +337,19 @@ pub fn join(host: &Node, guest: &Node) -> String {
 /// Waits until two nodes hold the same of a bank, and returns the root.
 #[track_caller]
 pub fn same_root(a: &Node, b: &Node, bank: &str) -> String {
-    until(&format!("{} and {} hold the same", a.name, b.name), PATIENCE, || {
+    let same = within(PATIENCE, || {
         let (at_a, at_b) = (a.held_root(bank), b.held_root(bank));
         (at_a == at_b && a.is_connected(&b.id())).then_some(at_a)
+    });
+    same.unwrap_or_else(|| {
+        let (at_a, at_b) = (a.status(), b.status());
+        panic!(
+            "{} and {} do not come to hold the same and be connected:\n{at_a:#}\n{at_b:#}\n{}\n{}",
+            a.name,
+            b.name,
+            a.logged(),
+            b.logged()
+        )
     })
 }
 

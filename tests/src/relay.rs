@@ -24,7 +24,7 @@ enum State {
     Gone,
 }
 
-struct Link {
+struct Wire {
     state: State,
     target: Option<SocketAddr>,
     streams: Vec<TcpStream>,
@@ -37,12 +37,12 @@ struct Link {
 }
 
 struct Shared {
-    link: Mutex<Link>,
+    link: Mutex<Wire>,
     changed: Condvar,
 }
 
 impl Shared {
-    fn link(&self) -> MutexGuard<'_, Link> {
+    fn link(&self) -> MutexGuard<'_, Wire> {
         self.link.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -52,7 +52,7 @@ impl Shared {
         self.enter(&mut link, state);
     }
 
-    fn enter(&self, link: &mut Link, state: State) {
+    fn enter(&self, link: &mut Wire, state: State) {
         link.state = state;
         if matches!(state, State::Cut | State::Gone) {
             for stream in link.streams.drain(..) {
@@ -74,7 +74,7 @@ impl Relay {
     pub fn new() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port on loopback");
         let address = listener.local_addr().expect("a bound socket has an address");
-        let link = Link {
+        let link = Wire {
             state: State::Cut,
             target: None,
             streams: Vec::new(),
@@ -199,6 +199,11 @@ impl Link {
     pub fn open_for(&self, bytes: u64) {
         self.to_b.cut();
         self.to_a.open_for(bytes);
+    }
+
+    /// Where `a` and `b` are reached, as multiaddresses.
+    pub fn addresses(&self) -> [String; 2] {
+        [self.to_a.multiaddr(), self.to_b.multiaddr()]
     }
 
     /// Whether it is cut both ways.

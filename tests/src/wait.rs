@@ -16,13 +16,21 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 ///
 /// # Panics
 /// When it does not come within `patience`; `what` says what was waited for.
-pub fn until<T>(what: &str, patience: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+#[track_caller]
+pub fn until<T>(what: &str, patience: Duration, look: impl FnMut() -> Option<T>) -> T {
+    within(patience, look).unwrap_or_else(|| panic!("waited {patience:?} in vain: {what}"))
+}
+
+/// The same, for those who have more to say when it does not come.
+pub fn within<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + patience;
     loop {
         if let Some(seen) = look() {
-            return seen;
+            return Some(seen);
         }
-        assert!(Instant::now() < deadline, "waited {patience:?} in vain: {what}");
+        if Instant::now() >= deadline {
+            return None;
+        }
         thread::sleep(LOOK_EVERY);
     }
 }

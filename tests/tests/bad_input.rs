@@ -204,6 +204,19 @@ fn a_directory_that_holds_no_runs_is_not_passed_over_in_silence() {
 }
 
 #[test]
+fn a_name_that_is_not_utf8_is_said_and_the_other_files_come() {
+    use std::os::unix::ffi::OsStringExt;
+    let node = Node::started("a");
+    let good = hotel_file(node.scratch(), "desk.json", 0..2);
+    let odd = node.scratch().join(std::ffi::OsString::from_vec(b"desk-\xff.json".to_vec()));
+    std::fs::copy(&good, &odd).expect("a copy");
+    let ran = node.run(["import".into(), odd.into_os_string(), good.into_os_string()]).code(6);
+    let answer = ran.json();
+    assert_eq!((&answer["runs"], answer["skipped"].as_array().map(Vec::len)), (&json!(2), Some(1)), "{answer}");
+    assert!(answer["skipped"][0]["reason"].as_str().is_some_and(|reason| reason.contains("UTF-8")), "{answer}");
+}
+
+#[test]
 fn a_request_that_cannot_be_meant_is_a_usage_error_and_changes_nothing() {
     let node = Node::started("a");
     let file = hotel_file(node.scratch(), "desk.json", 0..2);
@@ -230,6 +243,7 @@ fn a_request_that_cannot_be_meant_is_a_usage_error_and_changes_nothing() {
         "[]",
         "{",
         "{\"kind\": \"pitfall\"}",
+        r#"{"kind": "pitfall", "title": "\ud800", "content": "c"}"#,
         "{\"kind\": \"rumour\", \"title\": \"t\", \"content\": \"c\"}",
         "\u{0}",
     ] {

@@ -122,23 +122,18 @@ fn exchange<'t>(calls: &'t [trace::Call], door: &str, request: &str) -> (&'t tra
     (asked, answers.collect())
 }
 
-/// Requires that between `from` and `to` something was written to the bank's database, that all of it was synced by a
-/// call that began after the last of those writes, and that `mark` was in what was written, if given.
-#[track_caller]
-fn synced_between(calls: &[trace::Call], from: usize, to: usize, mark: Option<&str>) {
+/// Whether between `from` and `to` something was written to the bank's database, with `mark` in it if given, and a durable
+/// sync of it began after the last such write had ended; else what is amiss.
+fn synced_between(calls: &[trace::Call], from: usize, to: usize, mark: Option<&str>) -> Result<(), String> {
     let in_bank = |call: &&trace::Call| call.on.contains("/store/") && call.on.ends_with("/db");
     let between = |call: &&trace::Call| call.began > from && call.ended < to;
-    let written: Vec<_> = calls.iter().filter(in_bank).filter(between).filter(|call| call.writes()).collect();
-    let last = written.last().unwrap_or_else(|| panic!("nothing was written to the bank before the answer"));
-    if let Some(mark) = mark {
-        assert!(
-            written.iter().any(|call| find(call.shown.as_bytes(), mark.as_bytes()).is_some()),
-            "{mark} was not written"
-        );
-    }
-    let synced =
-        calls.iter().filter(in_bank).filter(between).any(|call| call.is_durable_sync() && call.began > last.ended);
-    assert!(synced, "the answer came before a durable sync of what was written");
+    let marked = |call: &&trace::Call| mark.is_none_or(|mark| find(call.shown.as_bytes(), mark.as_bytes()).is_some());
+    let written = calls.iter().filter(in_bank).filter(between).filter(|call| call.writes()).filter(marked);
+    let Some(last) = written.map(|call| call.ended).max() else {
+        return Err(format!("{mark:?} was not written before the answer, lines {from} to {to} of the trace"));
+    };
+    let synced = calls.iter().filter(in_bank).filter(between).any(|call| call.is_durable_sync() && call.began > last);
+    if synced { Ok(()) } else { Err(format!("the answer came before {mark:?} was durably synced")) }
 }
 
 #[test]
@@ -170,16 +165,38 @@ fn a_durable_sync_stands_before_every_acknowledgement() {
         let (asked, answers) = exchange(&calls, &door, request);
         let answer = answers.first().unwrap_or_else(|| panic!("no answer to {request}"));
         assert!(answer.shown.contains("HTTP/1.1 200"), "{}", answer.shown);
-        synced_between(&calls, asked.began, answer.began, mark);
+        assert_eq!(synced_between(&calls, asked.began, answer.began, mark), Ok(()), "{request}");
+        // Nothing else is being written meanwhile, so all of it must be synced.
+        assert_eq!(synced_between(&calls, asked.began, answer.began, None), Ok(()), "{request}");
     }
     let (asked, answers) = exchange(&calls, &door, "POST /v1/import");
-    let mut since = asked.began;
-    for n in 0..3 {
-        let event = format!("/{n}.json");
-        let said = |call: &&&trace::Call| call.shown.contains(r#"\"event\":\"file\""#) && call.shown.contains(&event);
-        let reported =
-            answers.iter().find(said).unwrap_or_else(|| panic!("the trace does not show the event of {event}"));
-        synced_between(&calls, since, reported.began, Some(&format!("BK-{:05}", n * 5 + 70)));
-        since = reported.began;
+    for (n, file) in files.iter().enumerate() {
+        // As strace shows it; several events may be in one write.
+        let event = format!(r#"\"event\":\"file\",\"path\":\"{}\""#, file.display());
+        let reported = answers.iter().find(|call| call.shown.contains(&event));
+        let reported = reported.unwrap_or_else(|| panic!("the trace does not show {event}"));
+        let mark = format!("BK-{:05}", n * 5 + 70);
+        assert_eq!(synced_between(&calls, asked.began, reported.began, Some(&mark)), Ok(()), "{event}");
     }
+}
+
+#[test]
+fn the_check_on_syncs_fails_where_one_comes_too_late_or_is_none() {
+    let call = |at: usize, name: &str, returned: &str| trace::Call {
+        name: name.into(),
+        on: "/home/store/bank/db".into(),
+        shown: "word".into(),
+        began: at,
+        ended: at,
+        returned: returned.into(),
+    };
+    let (write, sync) = (call(2, "pwrite64", "4"), call(3, "fdatasync", "0"));
+    let holds = |calls: Vec<trace::Call>| synced_between(&calls, 1, 5, Some("word")).is_ok();
+    assert!(holds(vec![write.clone(), sync.clone()]));
+    assert!(!holds(vec![write.clone()]));
+    assert!(!holds(vec![write.clone(), call(1, "fdatasync", "0")]), "before what it should sync");
+    assert!(!holds(vec![write.clone(), call(6, "fdatasync", "0")]), "after the answer");
+    assert!(!holds(vec![write.clone(), call(3, "sync_file_range", "0")]), "not durable");
+    assert!(!holds(vec![write.clone(), call(3, "fdatasync", "-1 EIO")]), "it failed");
+    assert!(!holds(vec![sync]), "nothing was written");
 }

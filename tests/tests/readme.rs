@@ -79,7 +79,7 @@ fn the_readme_prints_what_it_says() {
     symlink(program(), dir.path().join("bin/folklore")).expect("a link");
     copy(&workspace().join("node/data/demo"), &dir.path().join("node/data/demo"));
     // Ends what a failing session leaves behind.
-    let mut script = "trap 'kill $(jobs -p) 2> /dev/null; wait' EXIT\n".to_owned();
+    let mut script = "trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT\n".to_owned();
     for step in &steps {
         script.push_str(&format!("echo '{MARK}'\n{}\n", step.command));
     }
@@ -95,7 +95,8 @@ fn the_readme_prints_what_it_says() {
         .arg("-eu")
         .arg(&script_path);
     let ran = finish(bash, None);
-    let mut outputs = ran.stdout.split(&format!("{MARK}\n")).skip(1);
+    let mark = format!("{MARK}\n");
+    let mut outputs = ran.stdout.split(&mark).skip(1);
     for step in &steps {
         let output =
             outputs.next().unwrap_or_else(|| panic!("the session ended before `{}`: {}", step.command, ran.stderr));

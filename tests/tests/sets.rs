@@ -99,3 +99,28 @@ fn a_lesson_taught_on_both_sides_of_a_cut_is_one_with_two_claims_until_both_take
     is_gone(&a);
     is_gone(&b);
 }
+
+#[test]
+fn what_the_owner_withdrew_stays_withdrawn_whoever_teaches_it_again() {
+    let (mut a, mut b) = (Node::new("a"), Node::new("b"));
+    let link = Link::between(&mut a, &mut b);
+    let bank = join(&a, &b);
+    let id = b.teach(&lesson("north"));
+    link.heal_to_equal(&a, &b, &bank);
+    a.json(["withdraw", &id, "--reason", "there is no such valve"]);
+    link.heal_to_equal(&a, &b, &bank);
+    for node in [&a, &b] {
+        until("it is withdrawn at both", PATIENCE, || {
+            (node.show(&id)["standing"]["state"] == "withdrawn").then_some(())
+        });
+    }
+    link.cut();
+    link.seen_as_cut(&a, &b);
+    assert_eq!(b.teach(&lesson("north")), id);
+    link.heal_to_equal(&a, &b, &bank);
+    for node in [&a, &b] {
+        let shown = node.show(&id);
+        assert_eq!(shown["standing"]["state"], "withdrawn", "{shown}");
+        assert_eq!(node.lesson_ids(), Vec::<String>::new());
+    }
+}

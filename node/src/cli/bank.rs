@@ -36,16 +36,16 @@ pub(super) async fn run(command: BankCommand, context: &mut Context) -> Answer<u
     let client = context.client()?;
     match command {
         BankCommand::Create { name } => {
-            let answer = client.post("bank_create", &BankCreateRequest { name }).await?;
+            let answer = client.post("bank/create", &BankCreateRequest { name }).await?;
             context.show(&answer, |bank: &BankInfo| format!("made bank {} ({})", bank.name, bank.id))?;
         }
         BankCommand::Invite { bank } => {
-            let answer = client.post("bank_invite", &BankInviteRequest { bank }).await?;
+            let answer = client.post("bank/invite", &BankInviteRequest { bank }).await?;
             // Nothing but the ticket, so that it can go straight into a variable.
             context.show(&answer, |invite: &BankInviteResponse| invite.ticket.clone())?;
         }
         BankCommand::Join { ticket } => {
-            let answer = client.post("bank_join", &BankJoinRequest { ticket }).await?;
+            let answer = client.post("bank/join", &BankJoinRequest { ticket }).await?;
             context.show(&answer, joined)?;
         }
         BankCommand::List => {
@@ -70,6 +70,7 @@ fn list(response: &BankListResponse) -> String {
             count(bank.lessons, "lesson"),
             format!("held {}", short_hash(&bank.held_root)),
             format!("of {}", bank.owner),
+            if bank.default { "default" } else { "" }.to_owned(),
             bank.id.clone(),
         ]
     };

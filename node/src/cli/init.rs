@@ -63,10 +63,10 @@ pub(super) async fn run(args: InitArgs, context: &mut Context) -> Answer<u8> {
 
 /// Leaves the ticket for the daemon, or gives it to the one that runs.
 async fn join(home: &Home, ticket: &Ticket) -> Answer<()> {
-    match home.add_pending_ticket(ticket) {
+    match home.add_ticket(ticket) {
         Err(HomeError::Served { .. }) => {
             let request = BankJoinRequest { ticket: ticket.to_string() };
-            Client::find(home.dir())?.post("bank_join", &request).await.map(drop)
+            Client::find(home.dir())?.post("bank/join", &request).await.map(drop)
         }
         done => Ok(done?),
     }

@@ -42,7 +42,11 @@ fn text(response: &ShowResponse) -> String {
 fn claim_text(claim: &ClaimView) -> String {
     let mut lines = vec![format!("  {}  {}  {} #{}", claim.at, claim.claim, claim.author, claim.seq)];
     if let Some(evidence) = &claim.evidence {
-        let mut parts = vec![format!("{} of {}", evidence.outcome, count(u64::from(evidence.attempts), "run"))];
+        let mut parts = Vec::new();
+        // A lesson that somebody wrote down has no run behind it.
+        if evidence.attempts > 0 {
+            parts.push(format!("{} of {}", evidence.outcome, count(u64::from(evidence.attempts), "run")));
+        }
         for (word, name) in
             [("by", &evidence.agent), ("judged by", &evidence.judged_by), ("drawn by", &evidence.induced_by)]
         {
@@ -50,7 +54,9 @@ fn claim_text(claim: &ClaimView) -> String {
                 parts.push(format!("{word} {name}"));
             }
         }
-        lines.push(indent(&parts.join(", "), "      "));
+        if !parts.is_empty() {
+            lines.push(indent(&parts.join(", "), "      "));
+        }
     }
     if let Some(reason) = &claim.reason {
         lines.push(indent(reason, "      "));

@@ -33,6 +33,7 @@ fn text(s: &Status) -> String {
             count(bank.lessons, "lesson"),
             format!("held {}", short_hash(&bank.held_root)),
             if bank.owner == s.node { "own".to_owned() } else { format!("of {}", short_node(&bank.owner)) },
+            if bank.default { "default" } else { "" }.to_owned(),
             bank.id.clone(),
         ]
     };

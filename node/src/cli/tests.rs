@@ -252,14 +252,14 @@ fn a_ticket_is_checked_before_a_home_is_made_and_kept_for_the_daemon() {
     let (code, _, err) = command(&data, &["init", "--join", "nonsense"], "");
     assert!(code == 2 && err.contains("not a ticket") && !data.exists(), "{err}");
     let owner = folklore_protocol::identity::Keypair::from_seed(&[1; 32]).author();
-    let ticket = crate::ticket::Ticket::new(owner, "team", vec![]).unwrap();
+    let ticket = crate::ticket::Ticket::new(owner, [7; 16], "team", vec![]).unwrap();
     let (code, out, _) = command(&data, &["init", "--json", "--join", &ticket.to_string()], "");
     let made: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         (code, &made["joins"]["name"], &made["joins"]["id"]),
-        (0, &json!("team"), &json!(ticket.bank().to_string()))
+        (0, &json!("team"), &json!(ticket.bank().id.to_string()))
     );
-    assert_eq!(Home::open(&data).unwrap().pending_tickets().unwrap(), [ticket.clone()]);
+    assert_eq!(Home::open(&data).unwrap().tickets().unwrap(), std::slice::from_ref(&ticket));
     // A daemon that runs is told at once.
     let served = served();
     let (code, _, err) = served.command(&["init", "--join", &ticket.to_string()]);

@@ -40,7 +40,7 @@ impl Site {
         let (home, _) = Home::create(&dir, DEFAULT_BANK).map_err(|error| fail(error.to_string()))?;
         if let Some(ticket) = ticket {
             let ticket = ticket.parse().map_err(|error: crate::ticket::TicketError| fail(error.to_string()))?;
-            home.add_pending_ticket(&ticket).map_err(|error| fail(error.to_string()))?;
+            home.add_ticket(&ticket).map_err(|error| fail(error.to_string()))?;
         }
         let program = std::env::current_exe().map_err(|error| fail(error.to_string()))?;
         let log = std::fs::File::create(base.join(format!("{name}.log"))).map_err(|error| fail(error.to_string()))?;

@@ -115,6 +115,12 @@ pub enum FileError {
         /// File name.
         file: String,
     },
+    /// A directory without anything to read.
+    #[error("{file} holds no .json, .jsonl or .traj file")]
+    NoFiles {
+        /// Name of the directory.
+        file: String,
+    },
     /// It has no bytes, or only white space.
     #[error("{file} is empty")]
     Empty {

@@ -30,7 +30,14 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Found> {
     let mut walk = Walk { found: Vec::new(), seen: BTreeSet::new() };
     for path in paths {
         match fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => walk.directory(path, 0),
+            Ok(meta) if meta.is_dir() => {
+                let before = walk.found.len();
+                // One that was reached before gave its files then.
+                if walk.directory(path, 0) && walk.found.len() == before {
+                    let problem = Some(FileError::NoFiles { file: file_name(path) });
+                    walk.found.push(Found { path: path.clone(), walked: false, problem });
+                }
+            }
             Ok(_) => walk.found.push(Found { path: path.clone(), walked: false, problem: None }),
             Err(error) => walk.problem(path, false, &error),
         }
@@ -50,31 +57,42 @@ impl Walk {
         self.found.push(Found { path: path.to_owned(), walked, problem: Some(problem) });
     }
 
-    fn directory(&mut self, path: &Path, depth: usize) {
+    /// Walks a directory. False when it was entered before.
+    fn directory(&mut self, path: &Path, depth: usize) -> bool {
         let real = match fs::canonicalize(path) {
             Ok(real) => real,
-            Err(error) => return self.problem(path, depth > 0, &error),
+            Err(error) => {
+                self.problem(path, depth > 0, &error);
+                return true;
+            }
         };
         if !self.seen.insert(real) {
-            return;
+            return false;
         }
         if depth >= MAX_WALK_DEPTH {
             let error = io::Error::other(format!("more than {MAX_WALK_DEPTH} directories deep"));
-            return self.problem(path, true, &error);
+            self.problem(path, true, &error);
+            return true;
         }
         let entries = fs::read_dir(path).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
         let mut entries: Vec<PathBuf> = match entries {
             Ok(entries) => entries,
-            Err(error) => return self.problem(path, depth > 0, &error),
+            Err(error) => {
+                self.problem(path, depth > 0, &error);
+                return true;
+            }
         };
         entries.sort();
         for entry in entries {
             if self.found.len() >= MAX_WALK_FILES {
                 let error = io::Error::other(format!("more than {MAX_WALK_FILES} files; import it in parts"));
-                return self.problem(path, true, &error);
+                self.problem(path, true, &error);
+                return true;
             }
             match fs::metadata(&entry) {
-                Ok(meta) if meta.is_dir() => self.directory(&entry, depth + 1),
+                Ok(meta) if meta.is_dir() => {
+                    self.directory(&entry, depth + 1);
+                }
                 Ok(_) if is_candidate(&entry) => {
                     let file = file_name(&entry);
                     let problem =
@@ -86,6 +104,7 @@ impl Walk {
                 Err(_) => {}
             }
         }
+        true
     }
 }
 
@@ -104,6 +123,16 @@ fn is_manifest(file: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_without_files_to_read_is_named_once() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("notes.txt"), "{}").unwrap();
+        let found = expand(&[dir.path().to_owned(), dir.path().to_owned()]);
+        assert_eq!(found.len(), 1);
+        let text = found[0].problem.as_ref().unwrap().to_string();
+        assert!(text.contains("no .json, .jsonl or .traj file"), "{text}");
+    }
 
     #[test]
     fn a_walk_is_sorted_and_ends_where_links_go_round() {

@@ -72,6 +72,7 @@ fn bank() -> BankInfo {
         lessons: 7,
         known_root: "cd".repeat(32),
         held_root: "ef".repeat(32),
+        default: true,
     }
 }
 

@@ -170,15 +170,15 @@ fn router<M: MemoryApi>(door: Door<M>) -> Router {
             verb(MAX_BODY_BYTES, |m: M, q: BlockRequest| async move { m.block(q.peer, q.blocked).await }),
         )
         .route(
-            "/v1/bank_create",
+            "/v1/bank/create",
             verb(MAX_BODY_BYTES, |m: M, q: BankCreateRequest| async move { m.bank_create(q.name).await }),
         )
         .route(
-            "/v1/bank_invite",
+            "/v1/bank/invite",
             verb(MAX_BODY_BYTES, |m: M, q: BankInviteRequest| async move { m.bank_invite(q.bank).await }),
         )
         .route(
-            "/v1/bank_join",
+            "/v1/bank/join",
             verb(MAX_BODY_BYTES, |m: M, q: BankJoinRequest| async move { m.bank_join(q.ticket).await }),
         )
         .route("/v1/import", post(import::import::<M>))

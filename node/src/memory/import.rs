@@ -8,10 +8,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     ops::ControlFlow,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use folklore_protocol::{Claim, Lesson, LessonDraft, LessonError, Outcome, canonical};
+use folklore_protocol::{BankId, Claim, Lesson, LessonDraft, LessonError, Outcome, RunDigest, canonical};
 use folklore_store::{
     bank::{BankInfo as StoreBank, Batch},
     learn::{self, Draft, Induced},
@@ -72,6 +72,7 @@ impl Memory {
         let total_bytes: u64 = found.iter().map(|f| size(&f.path)).sum();
         let mut import = Import { memory: self, bank, done: api::ImportResponse::default(), tasks: BTreeSet::new() };
         let mut done_bytes = 0;
+        let mut fruitless: Vec<&PathBuf> = request.paths.iter().filter(|path| path.is_dir()).collect();
         for entry in found {
             if entry.walked && entry.problem.as_ref().is_some_and(formats::FileError::is_side_file) {
                 continue; // A label table or the like beside the runs; nobody named it.
@@ -90,11 +91,16 @@ impl Memory {
                     None => {}
                 },
             }
+            fruitless.retain(|dir| !entry.path.starts_with(dir));
             done_bytes += size(&entry.path);
             import.count(&file);
             if events.blocking_send(ImportEvent::File(file)).is_err() {
                 break;
             }
+        }
+        for dir in fruitless {
+            let reason = "no run file is in it: runs are read from *.json, *.jsonl and *.traj files".to_owned();
+            import.done.skipped.push(api::Skipped { path: dir.display().to_string(), item: None, reason });
         }
         import.contrast(events)?;
         Ok(import.done)
@@ -155,7 +161,7 @@ impl Import<'_> {
         let mut fresh: Vec<Run> = Vec::new();
         let mut seen = BTreeSet::new();
         for run in runs {
-            let digest = run.digest();
+            let digest = in_bank(&self.bank.id, &run.digest());
             let outcome = Outcome::from(run.outcome.status);
             self.tasks.insert(run.task_key.clone());
             let known = self.memory.0.store.run_outcome(&digest);
@@ -173,7 +179,7 @@ impl Import<'_> {
                 });
                 continue;
             }
-            rows.push(RunRow { digest, task_key: run.task_key.clone(), outcome, bytes });
+            rows.push(RunRow { digest, task_key: task_in_bank(&self.bank.id, &run.task_key), outcome, bytes });
             fresh.push(run);
         }
         let induced = learn::separately(&fresh, &|id| self.given(id));
@@ -214,6 +220,8 @@ impl Import<'_> {
         let mut claims = Vec::new();
         for draft in induced.lessons {
             match lesson_of(&draft) {
+                // What this node once taught here it does not teach again: it may have been withdrawn since.
+                Ok(lesson) if self.memory.0.catalogue.has_spoken(&self.bank.id, &lesson.id(), &self.memory.me()) => {}
                 Ok(lesson) => {
                     let claim = Claim::Taught { lesson_id: lesson.id(), evidence: draft.evidence };
                     claims.push((claim, Some(lesson)));
@@ -228,6 +236,7 @@ impl Import<'_> {
     fn contrast(&mut self, events: &mpsc::Sender<ImportEvent>) -> Answer<()> {
         let mut together = ImportedFile { path: "(runs of one task together)".into(), ..ImportedFile::default() };
         for task in std::mem::take(&mut self.tasks) {
+            let task = task_in_bank(&self.bank.id, &task);
             let rows = self.memory.0.store.runs_of_task(&task).map_err(read_failed)?;
             let has = |outcome| rows.iter().any(|row| row.outcome == outcome);
             if !(has(Outcome::Success) && has(Outcome::Failure)) {
@@ -272,6 +281,18 @@ impl Import<'_> {
         let room = MAX_REPORTED.saturating_sub(done.no_lesson.len());
         done.no_lesson.extend(file.no_lesson.iter().take(room).cloned());
     }
+}
+
+/// What a run is known by in one bank: importing it into another bank is news there.
+fn in_bank(bank: &BankId, digest: &RunDigest) -> RunDigest {
+    let mut hasher = blake3::Hasher::new_derive_key("folklore 2026 run in bank v1");
+    hasher.update(&bank.0).update(digest);
+    *hasher.finalize().as_bytes()
+}
+
+/// What the runs of one task are known by in one bank: what was imported into a private bank is no evidence elsewhere.
+fn task_in_bank(bank: &BankId, task_key: &str) -> String {
+    format!("{}/{task_key}", bank.to_string().get(..16).unwrap_or_default())
 }
 
 /// The lesson of a draft. The run was redacted already; a lesson could only bring a secret together again out of two parts.

@@ -24,6 +24,8 @@ use crate::{
 const DEFAULT_SYNC_MS: u64 = 30_000;
 /// Longest a sync may wait, milliseconds.
 const MAX_SYNC_MS: u64 = 600_000;
+/// How often a waiting sync asks for another comparison.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 /// How often a waiting sync looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -45,14 +47,16 @@ impl Memory {
         Ok(info.id)
     }
 
-    /// Adds a bank durably and opens it; nothing happens to one that is there.
-    pub fn open_bank(&self, info: &StoreBank) -> Answer<()> {
+    /// Adds a bank durably and opens it; false for one that is there.
+    pub fn open_bank(&self, info: &StoreBank) -> Answer<bool> {
         if self.0.store.banks().iter().any(|b| b.id == info.id) {
-            return Ok(());
+            return Ok(false);
         }
         self.0.store.add_bank(info.clone()).map_err(write_failed)?;
         self.0.catalogue.open_bank(info.clone());
-        self.0.engine.event_blocking(Event::BankOpened { bank: info.id, held: Vec::new() }).map_err(stopping)
+        let held = self.0.store.record_ids(&info.id);
+        self.0.engine.event_blocking(Event::BankOpened { bank: info.id, held }).map_err(stopping)?;
+        Ok(true)
     }
 
     pub(super) fn invite(&self, bank: Option<&str>) -> Answer<api::BankInviteResponse> {
@@ -85,15 +89,21 @@ impl Memory {
     pub(super) fn join(&self, text: &str) -> Answer<api::BankJoinResponse> {
         let ticket: Ticket =
             text.parse().map_err(|error: crate::ticket::TicketError| ApiError::bad_request(error.to_string()))?;
-        self.join_ticket(&ticket)
+        let joined = self.join_ticket(&ticket)?;
+        self.0.home.keep_ticket(&self.0.lock, &ticket)?;
+        if ticket.owner() != self.me() {
+            // Said by a person just now, so it holds for a bank that was joined long ago as well.
+            self.0.store.set_setting(DEFAULT_BANK, &ticket.bank().id.0).map_err(write_failed)?;
+        }
+        Ok(joined)
     }
 
-    /// Joins the bank of a ticket: it is held here from now on, its nodes are dialled for ever, and it is where lessons go
-    /// when a request names no bank.
+    /// Joins the bank of a ticket: it is held here from now on and its nodes are dialled for ever. The first time, or while
+    /// nothing else was chosen, it is where lessons go when a request names no bank.
     pub fn join_ticket(&self, ticket: &Ticket) -> Answer<api::BankJoinResponse> {
         let info = ticket.bank();
-        self.open_bank(&info)?;
-        if info.owner != self.me() {
+        let fresh = self.open_bank(&info)? || self.0.store.setting(DEFAULT_BANK).is_none();
+        if fresh && info.owner != self.me() {
             self.0.store.set_setting(DEFAULT_BANK, &info.id.0).map_err(write_failed)?;
         }
         let dialing: Vec<String> = ticket.addresses().iter().map(ToString::to_string).collect();
@@ -102,6 +112,8 @@ impl Memory {
             let event = Event::AddressLearned { peer, address, keep: true };
             self.0.engine.event_blocking(event).map_err(stopping)?;
         }
+        // A bank whose nodes were forgotten in a crash would be joined and never heard of.
+        self.0.engine.remember_peers_blocking().map_err(stopping)?.map_err(write_failed)?;
         Ok(api::BankJoinResponse { bank: info.id.to_string(), name: info.name, owner: info.owner.to_string(), dialing })
     }
 
@@ -136,11 +148,17 @@ impl Memory {
         self.0.engine.event(Event::Sync { peer: only }).await.map_err(stopping)?;
         let wait_ms = if request.wait { request.timeout_ms.unwrap_or(DEFAULT_SYNC_MS).min(MAX_SYNC_MS) } else { 0 };
         let deadline = Instant::now() + Duration::from_millis(wait_ms);
+        let mut asked = Instant::now();
         loop {
             let now = self.snapshot().await?;
             let answer = state_of_sync(&before, &now, only, began);
             if answer.complete || Instant::now() >= deadline {
                 return Ok(answer);
+            }
+            if asked.elapsed() >= ASK_AGAIN {
+                // A comparison that was under way when this began says nothing of what came after its own beginning.
+                asked = Instant::now();
+                self.0.engine.event(Event::Sync { peer: only }).await.map_err(stopping)?;
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -173,6 +191,9 @@ impl Memory {
                 "others on this machine can read the key: chmod 600 identity.key".into()
             },
         ));
+        if let Err(error) = self.0.store.writable() {
+            checks.push(Check::new("writing", false, error.to_string()));
+        }
         let recovery = self.recovery();
         let opened = recovery.as_ref().map_or_else(|| "opened as it was left".to_owned(), |lines| lines.join("; "));
         checks.push(Check::new("bank", recovery.is_none(), opened));
@@ -182,7 +203,7 @@ impl Memory {
             let detail = if missing == 0 {
                 format!("{records} records, every body there")
             } else {
-                format!("{records} records, {missing} bodies missing: 'folklore sync' asks the peers for them")
+                format!("{records} records, {missing} bodies missing: they are asked for at every contact")
             };
             checks.push(Check::new(format!("bank {}", brief(&bank.name)), missing == 0, detail));
         }
@@ -219,7 +240,6 @@ impl Memory {
 /// Peer by peer: was it reached, and is everything here that it held when the sync began.
 fn state_of_sync(before: &Snapshot, now: &Snapshot, only: Option<AuthorId>, began: Time) -> api::SyncResponse {
     let ours: BTreeSet<BankId> = now.banks.keys().copied().collect();
-    let missing_now: usize = now.banks.values().map(|b| b.missing).sum();
     let mut peers = Vec::new();
     for peer in now.peers.iter().filter(|p| only.is_none_or(|o| o == p.id)) {
         let shared: Vec<&BankId> = peer.banks.intersection(&ours).collect();
@@ -234,10 +254,10 @@ fn state_of_sync(before: &Snapshot, now: &Snapshot, only: Option<AuthorId>, bega
             id: peer.id.to_string(),
             reached: peer.connected,
             complete,
-            received: peer.records_in - earlier.map_or(0, |p| p.records_in),
-            sent: peer.records_out - earlier.map_or(0, |p| p.records_out),
+            received: peer.records_in.saturating_sub(earlier.map_or(0, |p| p.records_in)),
+            sent: peer.records_out.saturating_sub(earlier.map_or(0, |p| p.records_out)),
         });
     }
     let missing: Vec<String> = peers.iter().filter(|p| !p.complete).map(|p| p.id.clone()).collect();
-    api::SyncResponse { complete: missing.is_empty() && missing_now == 0, missing, peers }
+    api::SyncResponse { complete: missing.is_empty() && !peers.is_empty(), missing, peers }
 }

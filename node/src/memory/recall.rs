@@ -1,5 +1,7 @@
 //! Recall: this node's banks, and with scope `network` the connected peers'.
 
+use std::collections::BTreeMap;
+
 use folklore_protocol::{
     Answer as PeerAnswer, AuthorId, BankId, Claim, Lesson, UnverifiedRecord,
     canonical::{Lines, normalise},
@@ -78,7 +80,7 @@ impl Memory {
                 raw.push((bank, answer));
             }
         }
-        let offered = self.blocking(move |_| Ok(verify(raw))).await?;
+        let offered = self.blocking(move |m| Ok(m.verify(raw, hits as usize))).await?;
         let silent: Vec<AuthorId> = silent.difference(&answered).copied().collect();
         let text = |ids: &mut dyn Iterator<Item = &AuthorId>| ids.map(ToString::to_string).collect::<Vec<_>>();
         let mut all: Vec<AuthorId> = answered.iter().chain(&silent).copied().collect();
@@ -112,28 +114,41 @@ impl Memory {
     }
 }
 
-/// Keeps what is a teaching of the lesson that came with it, in the bank asked, by a good signature.
-fn verify(answers: Vec<(BankId, PeerAnswer)>) -> Vec<Offered> {
-    let mut out = Vec::new();
-    for (bank, answer) in answers {
-        for item in answer.items {
-            let record = match UnverifiedRecord::parse(&item.record).and_then(UnverifiedRecord::verify) {
-                Ok(record) if record.bank() == bank => record,
-                _ => {
-                    tracing::warn!(peer = %answer.peer, "an answer holds a record that does not verify");
-                    continue;
+impl Memory {
+    /// Keeps what is a teaching of the lesson that came with it, in the bank asked, by a good signature of an author who may
+    /// write there: the same as for a record that is to be stored. No peer gives more than it was asked for.
+    fn verify(&self, answers: Vec<(BankId, PeerAnswer)>, hits: usize) -> Vec<Offered> {
+        let mut out = Vec::new();
+        let owners: BTreeMap<BankId, AuthorId> = self.0.store.banks().into_iter().map(|b| (b.id, b.owner)).collect();
+        for (bank, answer) in answers {
+            let policy = self.0.catalogue.policy(&bank);
+            let Some(owner) = owners.get(&bank) else { continue };
+            for item in answer.items.into_iter().take(hits) {
+                let record = match UnverifiedRecord::parse(&item.record).and_then(UnverifiedRecord::verify) {
+                    Ok(record) if record.bank() == bank => record,
+                    _ => {
+                        tracing::warn!(peer = %answer.peer, "an answer holds a record that does not verify");
+                        continue;
+                    }
+                };
+                let author = record.author();
+                let revoked = self.0.catalogue.revoked_after(&bank, &author).is_some_and(|keep| record.seq() > keep);
+                if revoked || policy.endorsed_only || !policy.may_write(owner, &author) {
+                    continue; // What waits for a curator here waits wherever it comes from.
                 }
-            };
-            let lesson = item.body.and_then(|body| Lesson::from_bytes(&body).ok());
-            let taught = match record.claim() {
-                Claim::Taught { lesson_id, .. } => Some(*lesson_id),
-                _ => None,
-            };
-            match lesson.filter(|l| Some(l.id()) == taught) {
-                Some(lesson) => out.push(Offered { lesson, author: record.author(), peer: answer.peer }),
-                None => tracing::warn!(peer = %answer.peer, "an answer holds a lesson that its record does not teach"),
+                let lesson = item.body.and_then(|body| Lesson::from_bytes(&body).ok());
+                let taught = match record.claim() {
+                    Claim::Taught { lesson_id, .. } => Some(*lesson_id),
+                    _ => None,
+                };
+                match lesson.filter(|l| Some(l.id()) == taught) {
+                    Some(lesson) => out.push(Offered { lesson, author: record.author(), peer: answer.peer }),
+                    None => {
+                        tracing::warn!(peer = %answer.peer, "an answer holds a lesson that its record does not teach")
+                    }
+                }
             }
         }
+        out
     }
-    out
 }

@@ -179,9 +179,14 @@ impl Memory {
     pub(super) fn show_now(&self, text: &str) -> Answer<api::ShowResponse> {
         let id = self.lesson(text)?;
         let bank = self.bank_of(&id)?;
+        if let Some(rule) = self.0.catalogue.kept_back_by(&id) {
+            return Err(ApiError::refused(format!(
+                "lesson {id} is kept back: its text holds what looks like a secret ({rule}). Who taught it can withdraw it"
+            )));
+        }
         let lesson = self.0.store.lesson(&id).map_err(read_failed)?.ok_or_else(|| {
             ApiError::not_found(format!(
-                "the records here name lesson {id}, but no peer has sent its text yet: try 'folklore sync'"
+                "the records here name lesson {id}, but no peer has sent its text yet; it is asked for at every contact"
             ))
         })?;
         let (_, state, standing) = self

@@ -87,7 +87,7 @@ impl Default for NetworkLimits {
             // A burst of a thousand small frames is normal after a reconnect. Of the longest, 128 fit: far more than the
             // answers that one peer may have under way.
             outbound_frames: 2048,
-            outbound_bytes: 8 * 1024 * 1024,
+            outbound_bytes: 2 * 1024 * 1024,
             event_queue: 64,
             max_peers: 128,
             max_inbound_peers: 96,

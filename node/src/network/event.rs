@@ -62,10 +62,13 @@ pub enum NetworkEvent {
         /// Where it says it is, multiaddrs without `/p2p`.
         addresses: Vec<String>,
     },
-    /// A connected peer told where it listens. Its own claim; may be left out when events are read too slowly.
+    /// A peer told where it listens. Its own claim; may be left out when events are read too slowly, and may come before
+    /// its `Connected`.
     Identified {
         /// The peer.
         peer: PeerKey,
+        /// The remote address of the connection over which it told.
+        address: String,
         /// Where it says it listens, multiaddrs without `/p2p`.
         listen_addresses: Vec<String>,
     },

@@ -310,10 +310,12 @@ impl Driver {
             SwarmEvent::Behaviour(BehaviourEvent::Carrier(stream)) => self.on_stream(stream),
             SwarmEvent::Behaviour(BehaviourEvent::Ping(ping)) => self.on_ping(ping),
             SwarmEvent::Behaviour(BehaviourEvent::Identify(event)) => {
-                if let identify::Event::Received { peer_id, info, .. } = event
+                if let identify::Event::Received { peer_id, connection_id, info } = event
                     && let Some(peer) = from_peer_id(&peer_id)
+                    && let Some(address) = self.remote_address(&peer, connection_id)
                 {
-                    self.hint(NetworkEvent::Identified { peer, listen_addresses: dialable(info.listen_addrs.iter()) });
+                    let listen_addresses = dialable(info.listen_addrs.iter());
+                    self.hint(NetworkEvent::Identified { peer, address, listen_addresses });
                 }
             }
             SwarmEvent::Behaviour(BehaviourEvent::Mdns(event)) => self.on_mdns(event),
@@ -359,6 +361,12 @@ impl Driver {
             SwarmEvent::ListenerError { error, .. } => warn!(%error, "a listener reports an error"),
             _ => {}
         }
+    }
+
+    /// Where a connection that stands leads.
+    fn remote_address(&self, peer: &PeerKey, connection: ConnectionId) -> Option<String> {
+        let connections = self.peers.get(peer)?.connections.borrow();
+        connections.iter().find(|c| c.id == connection).map(|c| c.address.clone())
     }
 
     fn on_established(&mut self, id: PeerId, connection: ConnectionId, endpoint: &ConnectedPoint) {

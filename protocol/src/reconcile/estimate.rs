@@ -12,7 +12,7 @@ const COARSE_WORDS: usize = 16;
 const SAMPLED: u64 = 128;
 /// Bytes of an estimate on the wire.
 pub const ESTIMATE_BYTES: usize = 8 * (FINE_WORDS + COARSE_WORDS);
-/// Sets it apart from the other uses of a short id. Digits of pi.
+/// Sets it apart from the other uses of a short id.
 const ESTIMATE_KEY: u64 = 0xa409_3822_299f_31d0;
 
 /// The bits of one set.

@@ -14,7 +14,7 @@ use super::{
     queue::{panic_text, sled_text},
 };
 use crate::{
-    error::ReadError,
+    error::{ReadError, WriteError},
     frame::{Frame, Key, Kind, Tree},
     runs::RunRow,
 };
@@ -195,6 +195,11 @@ impl Store {
     /// What recovery and admission noted for the operator, oldest first.
     pub fn notes(&self) -> Vec<String> {
         self.index().notes.clone()
+    }
+
+    /// Whether the bank still takes writes; the error says what to do when it does not.
+    pub fn writable(&self) -> Result<(), WriteError> {
+        self.0.queue.check()
     }
 
     /// How much is held over all banks.

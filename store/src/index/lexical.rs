@@ -186,8 +186,8 @@ struct Document {
 #[derive(Debug, Default)]
 pub struct LexicalIndex {
     term_ids: HashMap<String, u32>,
-    /// The places in `documents` that hold each term, ascending.
-    postings: Vec<Vec<u32>>,
+    /// The places in `documents` that hold each term, ascending, and how often.
+    postings: Vec<Vec<(u32, u32)>>,
     documents: Vec<Option<Document>>,
     place_of_slot: HashMap<u32, u32>,
     free_places: Vec<u32>,
@@ -234,9 +234,9 @@ impl LexicalIndex {
                 self.postings.push(Vec::new());
             }
             if let Some(posting) = self.postings.get_mut(id as usize)
-                && let Err(at) = posting.binary_search(&place)
+                && let Err(at) = posting.binary_search_by_key(&place, |(place, _)| *place)
             {
-                posting.insert(at, place);
+                posting.insert(at, (place, count));
             }
             terms.push((id, count));
         }
@@ -258,7 +258,7 @@ impl LexicalIndex {
         };
         for (id, _) in document.terms {
             if let Some(posting) = self.postings.get_mut(id as usize)
-                && let Ok(at) = posting.binary_search(&place)
+                && let Ok(at) = posting.binary_search_by_key(&place, |(place, _)| *place)
             {
                 posting.remove(at);
             }
@@ -278,7 +278,7 @@ impl LexicalIndex {
             .terms
             .iter()
             .map(|term| {
-                let held = self.posting(term).map_or(0, <[u32]>::len);
+                let held = self.posting(term).map_or(0, <[_]>::len);
                 let frequency = held + others.iter().filter(|other| other.count(term) > 0).count();
                 self::idf(background_share(term), frequency, documents)
             })
@@ -294,12 +294,12 @@ impl LexicalIndex {
             let Some(&id) = self.term_ids.get(term) else {
                 continue;
             };
-            for &place in self.postings.get(id as usize).map_or(&[][..], Vec::as_slice) {
+            for &(place, count) in self.postings.get(id as usize).map_or(&[][..], Vec::as_slice) {
                 if let (Some(Some(document)), Some(sum)) =
                     (self.documents.get(place as usize), sums.get_mut(place as usize))
                 {
                     let norm = length_norm(document.length, query.mean_length);
-                    *sum += idf * saturate(document.count(id), norm);
+                    *sum += idf * saturate(count, norm);
                 }
             }
         }
@@ -333,7 +333,7 @@ impl LexicalIndex {
         self.documents.get(*self.place_of_slot.get(&slot)? as usize)?.as_ref()
     }
 
-    fn posting(&self, term: &str) -> Option<&[u32]> {
+    fn posting(&self, term: &str) -> Option<&[(u32, u32)]> {
         self.postings.get(*self.term_ids.get(term)? as usize).map(Vec::as_slice)
     }
 

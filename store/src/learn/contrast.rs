@@ -51,7 +51,14 @@ fn changes(ok: &Run, failed: &Run) -> Option<Parts> {
         outcome: RunOutcome { expected: Some(expected), ..RunOutcome::default() },
         ..Run::default()
     };
-    let found = compare(&reference)?;
+    let mut found = compare(&reference)?;
+    // Where the judge's own reference is known, a change that agrees with it is no difference, however the success wrote it.
+    if let Some(judged) = compare(failed) {
+        let blamed =
+            |step: &usize| judged.unexpected.contains(step) || judged.changed.iter().any(|(at, _, _)| at == step);
+        found.changed.retain(|(step, _, _)| blamed(step));
+        found.unexpected.retain(blamed);
+    }
     let mut pair = Pair { ok, failed, made, cause: None, lines: Vec::new(), tools: Vec::new() };
     pair.differences(&found);
     if pair.lines.is_empty() {
@@ -122,15 +129,15 @@ impl Pair<'_> {
             let Some(line) = quoted(line, SENTENCE_BYTES) else { continue };
             self.cause.get_or_insert_with(|| format!("the answer has to say {answer}"));
             let at = Side::Ok.at(at);
-            self.lines.push(format!("The answer had to say {span} [judge]; the succeeding run said {line} {at}."));
+            self.lines.push(format!("Do: say {span} in the answer [judge]; the succeeding run said {line} {at}."));
         }
     }
 
     fn finish(mut self) -> Option<Parts> {
         let cause = self.cause.take()?;
         self.lines.extend(lookups(self.ok, self.failed));
-        self.lines.extend(ended(self.ok, Side::Ok).map(|line| format!("The succeeding run closed with {line}.")));
-        self.lines.extend(ended(self.failed, Side::Failed).map(|line| format!("The failing run closed with {line}.")));
+        self.lines.extend(ended(self.ok, Side::Ok).map(|line| format!("The succeeding run {line}.")));
+        self.lines.extend(ended(self.failed, Side::Failed).map(|line| format!("The failing run {line}.")));
         self.tools.sort();
         self.tools.dedup();
         let not_when = self
@@ -168,14 +175,14 @@ type Patch<'a> = (usize, Vec<coding::FilePatch<'a>>);
 
 /// Two patches: which files and lines the success changed and the failure did not, and what each had checked.
 fn patches(ok: &Run, failed: &Run, right: Patch<'_>, wrong: Patch<'_>) -> Option<Parts> {
-    let (right_shown, wrong_shown) = (coding::changes(&right.1), coding::changes(&wrong.1));
-    if right_shown.is_empty() || right_shown == wrong_shown {
+    let told = |run: &Run, patch: &Patch<'_>, side| {
+        coding::told_change(run, patch.0, &patch.1, &coding::edits(run, &patch.1), side)
+    };
+    if coding::changes(&right.1) == coding::changes(&wrong.1) {
         return None;
     }
-    let mut lines = vec![format!("Do: {} {}.", right_shown.join("; "), Side::Ok.at(right.0))];
-    if !wrong_shown.is_empty() {
-        lines.push(format!("Not enough: {} {}.", wrong_shown.join("; "), Side::Failed.at(wrong.0)));
-    }
+    let mut lines = vec![format!("Do: {}.", told(ok, &right, Side::Ok)?)];
+    lines.extend(told(failed, &wrong, Side::Failed).map(|change| format!("Not enough: {change}.")));
     let (ok_checks, failed_checks) = (checks(ok), checks(failed));
     // The last one: it is what the success rested on.
     let only_ok = ok_checks.iter().rev().find(|(_, command)| !failed_checks.iter().any(|(_, other)| other == command));
@@ -196,8 +203,10 @@ fn patches(ok: &Run, failed: &Run, right: Patch<'_>, wrong: Patch<'_>) -> Option
             lines.push(format!("The failing run checked nothing before {last} {at}."));
         }
     }
-    let (good, bad) = (right.1.first()?.path, wrong.1.first().map_or("", |file| file.path));
-    let cause = if good == bad {
+    let (right, wrong) = (coding::main_files(&right.1), coding::main_files(&wrong.1));
+    let (good, bad) = (right.first()?.path, wrong.first().map_or("", |file| file.path));
+    // Only where the success left all of the other's files alone was that the wrong place.
+    let cause = if right.iter().any(|file| wrong.iter().any(|other| other.path == file.path)) {
         format!("which change to {good} solves it")
     } else {
         format!("{good} was the place, not {bad}")

@@ -16,6 +16,8 @@ pub mod moves;
 pub mod quote;
 pub mod task;
 mod tools;
+#[cfg(test)]
+mod truth_tests;
 mod verdict;
 
 pub use draft::{CONTENT_BUDGET_BYTES, Draft, Given, INDUCED_BY};
@@ -137,8 +139,9 @@ pub fn induce(runs: &[Run], given: Given<'_>) -> Induced {
 
 /// What runs teach each by itself.
 ///
-/// Attempts at one task that teach the same (kind and title), and runs of any task whose lessons come out word for word the
-/// same, make one lesson whose evidence counts them all. Order: by task key, then as the runs came.
+/// Attempts at one task that teach the same (kind and title), and runs of any task whose lessons are about one and the same
+/// thing (as which tool runs the tests) or come out word for word the same, make one lesson whose evidence counts them all.
+/// Order: by task key, then as the runs came.
 #[must_use]
 pub fn separately(runs: &[Run], given: Given<'_>) -> Induced {
     let mut out = Induced::default();
@@ -169,7 +172,8 @@ fn each<'a>(runs: &'a [Run], given: Given<'_>, no_lesson: &mut Vec<NoLesson>) ->
 fn tell<'a>(told: &mut Vec<Told<'a>>, task: &'a str, draft: Draft, runs: Vec<&'a Run>) {
     let same = told.iter_mut().find(|told| {
         let (old, new) = (&told.draft.fields, &draft.fields);
-        let attempt = told.task == task && old.title == new.title && new.kind != LessonKind::Contrast;
+        let about_same = told.task == task || old.task == new.task;
+        let attempt = about_same && old.title == new.title && new.kind != LessonKind::Contrast;
         old.kind == new.kind && (attempt || old.content == new.content)
     });
     match same {

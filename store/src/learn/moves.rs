@@ -150,7 +150,7 @@ fn says_error(line: &str) -> bool {
 }
 
 /// The number between `<returncode>` tags at the front.
-fn return_code(observation: &str) -> Option<i64> {
+pub(super) fn return_code(observation: &str) -> Option<i64> {
     observation.strip_prefix("<returncode>")?.split_once('<')?.0.trim().parse().ok()
 }
 
@@ -206,7 +206,9 @@ pub fn work(command: &str) -> Work<'_> {
         Some((cd, rest)) if cd.trim_start().starts_with("cd ") => rest.trim_start(),
         _ => first,
     };
-    let program = first.split_whitespace().next().unwrap_or_default();
+    // `NAME=value command`
+    let is_setting = |word: &&str| word.split_once('=').is_some_and(|(name, _)| is_tool_name(name));
+    let program = first.split_whitespace().find(|word| !is_setting(word)).unwrap_or_default();
     let program = program.rsplit('/').next().unwrap_or(program);
     if first.contains("COMPLETE_TASK_AND_SUBMIT") || program == "submit" {
         return Work::Submit;
@@ -327,6 +329,7 @@ mod tests {
         assert_eq!(work("cd sub && python3 tests/runtests.py forms"), Work::Test);
         assert_eq!(work("grep -rn pytest ."), Work::Search);
         assert_eq!(work("python repro.py"), Work::Run);
+        assert_eq!(work("PYTHONPATH=. python repro.py"), Work::Run);
         assert_eq!(work("git checkout a.py"), Work::Undo);
         assert_eq!(work("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && git add -A"), Work::Submit);
     }

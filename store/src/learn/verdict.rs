@@ -89,7 +89,7 @@ fn writes<'a>(actions: impl Iterator<Item = &'a str>) -> impl Iterator<Item = (u
 }
 
 /// Arguments in which two calls differ, by name.
-fn differences(made: &Map<String, Value>, wanted: &Map<String, Value>) -> Vec<Difference> {
+pub(super) fn differences(made: &Map<String, Value>, wanted: &Map<String, Value>) -> Vec<Difference> {
     let mut names: Vec<&String> = made.keys().chain(wanted.keys()).collect();
     names.sort();
     names.dedup();

@@ -16,7 +16,7 @@
 //! about `√(2 ln n)` deviations out; all bars rise by that law.
 //!
 //! The constants were fitted on one half of the labelled queries in `store/tests/data`, in banks of 12 to 530 lessons
-//! (12 of our own, 101 that real runs taught, and web tasks), and are checked on the other half by
+//! (12 of our own, about a hundred that real runs taught, and web tasks), and are checked on the other half by
 //! `store/tests/recall_gate.rs` and `node/tests/recall_gate.rs`, which print the rates.
 
 /// How alike the meanings of query and lesson are, as far as is known.

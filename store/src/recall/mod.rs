@@ -8,10 +8,8 @@
 //! What may be shown at all is the [`gate`]'s decision, made on cosine and on the share of the query that the lesson covers.
 
 pub mod gate;
-mod keys;
 mod ranker;
 
-pub use keys::keys;
 pub use ranker::{External, RankOptions, Ranked, Ranker, RankerError, Scored, Source};
 
 /// The cosine's part of the fused score.

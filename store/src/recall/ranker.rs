@@ -87,18 +87,21 @@ pub struct RankOptions<'a> {
     pub filter: Option<&'a Filter<'a>>,
     /// Multiplies a slot's score, by standing for example; `None` for 1. Not positive: excluded.
     pub weight: Option<&'a dyn Fn(u32) -> f32>,
+    /// Decides between equal scores, smaller first: something that is the same at every node, so that equal banks answer
+    /// alike. `None`: by source, which is the order of arrival.
+    pub tie: Option<&'a dyn Fn(Source) -> [u8; 32]>,
 }
 
 impl Default for RankOptions<'_> {
     fn default() -> Self {
-        RankOptions { k: 1, min_score: None, filter: None, weight: None }
+        RankOptions { k: 1, min_score: None, filter: None, weight: None, tie: None }
     }
 }
 
 /// An answer.
 #[derive(Debug, Default)]
 pub struct Ranked {
-    /// Best first; equal scores by source.
+    /// Best first; equal scores by [`RankOptions::tie`], then by source.
     pub hits: Vec<Scored>,
     /// Why there are no hits; `None` where there are.
     pub reason: Option<EmptyReason>,
@@ -311,7 +314,7 @@ impl Ranker {
             .map(|candidate| self.fuse(probe, candidate, best))
             .filter(|scored| options.min_score.map_or(scored.relevant, |min| scored.score >= min))
             .collect();
-        hits.sort_unstable_by(better_first);
+        hits.sort_unstable_by(|a, b| better_first(a, b, options.tie));
         hits.truncate(options.k);
         hits
     }
@@ -377,6 +380,7 @@ fn best_bm25(scores: impl Iterator<Item = f32>) -> f32 {
     scores.fold(0.0, f32::max)
 }
 
-fn better_first(a: &Scored, b: &Scored) -> Ordering {
-    b.score.total_cmp(&a.score).then(a.source.cmp(&b.source))
+fn better_first(a: &Scored, b: &Scored, tie: Option<&dyn Fn(Source) -> [u8; 32]>) -> Ordering {
+    let by_key = || tie.map_or(Ordering::Equal, |key| key(a.source).cmp(&key(b.source)));
+    b.score.total_cmp(&a.score).then_with(by_key).then(a.source.cmp(&b.source))
 }

@@ -11,10 +11,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use folklore_protocol::lesson::LessonDraft;
+use folklore_protocol::lesson::{Lesson, LessonDraft};
 use folklore_store::embed::BuiltinEmbedder;
 use folklore_store::recall::gate::Gate;
-use folklore_store::recall::{EmptyReason, RankOptions, Ranker, keys};
+use folklore_store::recall::{EmptyReason, RankOptions, Ranker};
 use serde::Deserialize;
 
 /// Of off-topic queries at most this share may get an answer, in percent.
@@ -32,9 +32,10 @@ pub struct Doc {
 }
 
 impl Doc {
+    /// Indexed as a bank indexes it: by its task and by [`Lesson::text`].
     pub fn of(source: &'static str, id: String, lesson: &LessonDraft) -> Self {
-        let (task, text) = keys(lesson);
-        Doc { source, id, task, text }
+        let lesson = Lesson::new(lesson.clone()).unwrap();
+        Doc { source, id, task: lesson.task.clone(), text: lesson.text() }
     }
 }
 

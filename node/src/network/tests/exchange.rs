@@ -166,7 +166,7 @@ async fn a_connected_peer_tells_where_it_listens() {
     one.handle().dial(two.target()).expect("a sound target");
     let (two_key, wanted) = (two.key(), two.address.clone());
     one.wait("the addresses of the peer", |event| match event {
-        NetworkEvent::Identified { peer, listen_addresses } => {
+        NetworkEvent::Identified { peer, listen_addresses, .. } => {
             (peer == two_key && listen_addresses.contains(&wanted)).then_some(())
         }
         _ => None,

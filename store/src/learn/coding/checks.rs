@@ -3,7 +3,8 @@
 use super::super::moves::{Work, error_line, is_path};
 use super::super::quote::{Side, piece, quoted, sentences};
 use super::super::tools::SENTENCE_BYTES;
-use super::patch::{FilePatch, first_edit, is_test};
+use super::detour::MISSING;
+use super::patch::{FilePatch, came_back_wrong, is_test, main_files};
 use super::{CODE_BYTES, commands};
 use crate::run::Run;
 
@@ -16,6 +17,10 @@ pub(crate) fn taken_back(run: &Run, files: &[FilePatch<'_>]) -> Option<String> {
     let (edit_at, edit, _) = log.iter().rev().find(|(at, command, kind)| {
         at < undo_at && matches!(kind, Work::Edit(_)) && words.iter().any(|path| command.contains(path))
     })?;
+    // Done again later, it was not given up.
+    if log.iter().any(|(at, command, _)| at > undo_at && command == edit) {
+        return None;
+    }
     let same = files.iter().any(|file| words.contains(&file.path));
     let why = log
         .iter()
@@ -42,7 +47,7 @@ pub(crate) fn left_failing(run: &Run, last_edit: usize) -> Option<String> {
     let (at, command, _) = log.iter().rev().find(|(at, command, kind)| {
         *at > last_edit
             && matches!(kind, Work::Test | Work::Run)
-            && run.steps.get(*at).is_some_and(|step| fails(&step.observation))
+            && run.steps.get(*at).is_some_and(|step| fails(&step.observation) && !is_missing(&step.observation))
             && !log.iter().any(|(later, other, _)| {
                 later > at
                     && same_target(command, other)
@@ -59,8 +64,13 @@ pub(crate) fn left_failing(run: &Run, last_edit: usize) -> Option<String> {
     ))
 }
 
+/// The check itself did not start, so it says nothing about the change.
+fn is_missing(observation: &str) -> bool {
+    error_line(observation).is_some_and(|line| MISSING.iter().any(|words| line.contains(words)))
+}
+
 fn fails(observation: &str) -> bool {
-    error_line(observation).is_some()
+    came_back_wrong(observation)
         || result_line(observation).is_some_and(|line| line.contains("FAIL") || line.contains(" failed"))
 }
 
@@ -72,17 +82,34 @@ pub(crate) fn same_target(a: &str, b: &str) -> bool {
 /// The last edit was handed in without running anything.
 pub(crate) fn unchecked(run: &Run, last_edit: usize) -> Option<String> {
     let log = commands(run);
-    let (at, edit, _) = log.iter().find(|(at, _, kind)| *at == last_edit && matches!(kind, Work::Edit(_)))?;
-    let ran = log.iter().any(|(later, _, kind)| later > at && matches!(kind, Work::Test | Work::Run));
-    if ran {
+    let (at, edit, _) = log.iter().find(|(at, _, _)| *at == last_edit)?;
+    // What is of no known kind may be a check too, and a chain of commands may end with one.
+    let ran = log.iter().any(|(later, _, kind)| later > at && matches!(kind, Work::Test | Work::Run | Work::Other));
+    if ran || edit.contains("&&") {
         return None;
     }
     Some(format!("Nothing was run after {} {}.", quoted(edit, CODE_BYTES)?, Side::Only.at(*at)))
 }
 
-/// The last check after an edit that passed: its text and step. The project's own tests before what the run wrote itself,
-/// tests before scripts.
-pub(crate) fn proof(run: &Run, last_edit: usize) -> Option<(String, usize)> {
+/// A check that came after the change and showed no failure.
+pub(crate) struct Check {
+    at: usize,
+    text: String,
+    /// Whether what it printed says that it passed.
+    passed: bool,
+}
+
+impl Check {
+    /// The check in words, after `passed` when its output says that it passed, else after `ran`.
+    pub(crate) fn told(&self, passed: &str, ran: &str) -> String {
+        format!("{} {} {}", if self.passed { passed } else { ran }, self.text, Side::Only.at(self.at))
+    }
+}
+
+/// The last check after an edit that did not fail. The project's own tests before what the run wrote itself, tests before
+/// scripts.
+pub(crate) fn proof(run: &Run, last_edit: usize) -> Option<Check> {
+    const SAYS_PASSED: &[&str] = &["OK", "PASS", "SUCCESS", "passed", "test result: ok"];
     let log = commands(run);
     let own: Vec<&str> = log
         .iter()
@@ -104,14 +131,20 @@ pub(crate) fn proof(run: &Run, last_edit: usize) -> Option<(String, usize)> {
         passed(&|command, kind| *kind == Work::Test && !own.iter().any(|stem| command.contains(stem)))
             .or_else(|| passed(&|_, kind| *kind == Work::Test))
             .or_else(|| passed(&|_, kind| *kind == Work::Run))?;
-    Some((format!("{} printed {}", quoted(command, CODE_BYTES)?, quoted(line, CODE_BYTES)?), at))
+    Some(Check {
+        at,
+        text: format!("{} printed {}", quoted(command, CODE_BYTES)?, quoted(line, CODE_BYTES)?),
+        passed: SAYS_PASSED.iter().any(|word| line.contains(word)),
+    })
 }
 
-/// What a check failed with before the first edit.
+/// What a check printed before the first edit.
 pub(crate) fn shown_before(run: &Run, first_edit: usize) -> Option<String> {
     let (at, command, line) = commands(run).into_iter().find_map(|(at, command, kind)| {
-        let line = result_line(&run.steps.get(at)?.observation)?;
-        (at < first_edit && matches!(kind, Work::Run | Work::Test)).then_some((at, command, line))
+        let observation = &run.steps.get(at)?.observation;
+        let line = result_line(observation)?;
+        let is_check = matches!(kind, Work::Run | Work::Test) && !is_missing(observation);
+        (at < first_edit && is_check).then_some((at, command, line))
     })?;
     Some(format!(
         "Before it, {} printed {} {}.",
@@ -121,12 +154,29 @@ pub(crate) fn shown_before(run: &Run, first_edit: usize) -> Option<String> {
     ))
 }
 
-/// The search that led to the changed file.
-pub(crate) fn found_by(run: &Run, files: &[FilePatch<'_>]) -> Option<String> {
-    let path = files.iter().find(|file| !is_test(file.path)).or(files.first())?.path;
+/// The search that led to the change: before the first edit, without an error, and what it printed names the changed file,
+/// or when the search was in that file already, shows a line that was changed.
+pub(crate) fn found_by(run: &Run, files: &[FilePatch<'_>], first_edit: usize) -> Option<String> {
+    const LOOKS_INSIDE: &[&str] = &["grep", "rg ", "ag ", "find ", "fd "];
+    let main = main_files(files);
+    let found = |command: &str, output: &str| {
+        main.iter().any(|file| {
+            if command.contains(file.path) {
+                let removed = file.changes.iter().filter_map(|(old, _)| old.map(str::trim));
+                removed.filter(|line| line.len() >= MIN_STEM_BYTES).any(|line| output.contains(line))
+            } else {
+                output.contains(file.path)
+            }
+        })
+    };
     let (at, command, _) = commands(run).into_iter().find(|(at, command, kind)| {
-        matches!(kind, Work::Search)
-            && (run.steps.get(*at).is_some_and(|step| step.observation.contains(path)) || command.contains(path))
+        *kind == Work::Search
+            && *at < first_edit
+            && LOOKS_INSIDE.iter().any(|program| command.contains(program))
+            && run
+                .steps
+                .get(*at)
+                .is_some_and(|step| !came_back_wrong(&step.observation) && found(command, &step.observation))
     })?;
     Some(format!("Found by {} {}.", quoted(command, CODE_BYTES)?, Side::Only.at(at)))
 }
@@ -134,13 +184,20 @@ pub(crate) fn found_by(run: &Run, files: &[FilePatch<'_>]) -> Option<String> {
 /// Source files that were read and not changed.
 pub(crate) fn left_alone(run: &Run, files: &[FilePatch<'_>]) -> Option<String> {
     let mut seen: Vec<(&str, usize)> = Vec::new();
-    for (at, command, kind) in commands(run) {
-        if kind != Work::View {
+    let log = commands(run);
+    let edited = |path: &str| log.iter().any(|(_, other, kind)| matches!(kind, Work::Edit(_)) && other.contains(path));
+    for (at, command, kind) in &log {
+        let at = *at;
+        let read = run.steps.get(at).is_some_and(|step| !came_back_wrong(&step.observation));
+        if *kind != Work::View || !read {
             continue;
         }
         for word in command.split_whitespace().filter(|word| is_path(word) && word.contains('/') && !is_test(word)) {
             let word = word.trim_start_matches("./");
-            if !files.iter().any(|file| file.path == word) && !seen.iter().any(|(path, _)| *path == word) {
+            if !files.iter().any(|file| file.path == word)
+                && !edited(word)
+                && !seen.iter().any(|(path, _)| *path == word)
+            {
                 seen.push((word, at));
             }
         }
@@ -154,7 +211,7 @@ pub(crate) fn left_alone(run: &Run, files: &[FilePatch<'_>]) -> Option<String> {
 }
 
 /// A sentence in which the agent doubts something it changed.
-pub(crate) fn doubt(run: &Run, files: &[FilePatch<'_>]) -> Option<String> {
+pub(crate) fn doubt(run: &Run, files: &[FilePatch<'_>], first_edit: usize) -> Option<String> {
     const DOUBTS: &[&str] = &[
         "not sure",
         "what if",
@@ -177,7 +234,7 @@ pub(crate) fn doubt(run: &Run, files: &[FilePatch<'_>]) -> Option<String> {
     let changed = files.iter().flat_map(|file| &file.changes).flat_map(|(old, new)| [*old, *new]).flatten();
     let names: Vec<String> = changed.flat_map(words).filter(is_name).collect();
     for marker in DOUBTS {
-        for (at, step) in run.steps.iter().enumerate().skip(first_edit(run, files).saturating_sub(1)) {
+        for (at, step) in run.steps.iter().enumerate().skip(first_edit.saturating_sub(1)) {
             let sentences = sentences(&step.think);
             for sentence in sentences.filter(|s| SENTENCE.contains(&s.len()) && s.to_lowercase().contains(marker)) {
                 let shown = piece(sentence, SENTENCE_BYTES).filter(|shown| SENTENCE.contains(&shown.len()));

@@ -9,7 +9,7 @@ use crate::run::{Run, shorten};
 use folklore_protocol::lesson::LessonKind;
 
 /// What an error says when the tool itself is not there or does not start.
-const MISSING: &[&str] = &[
+pub(crate) const MISSING: &[&str] = &[
     "command not found",
     "No module named",
     "unrecognized arguments",
@@ -19,11 +19,17 @@ const MISSING: &[&str] = &[
     "is not recognized",
 ];
 
+/// What an error says when a program or module is absent, with its name.
+const ABSENT: &[&str] = &["command not found", "No module named", "is not recognized"];
+
 /// How many steps after an error its way round is looked for.
 const DETOUR_STEPS: usize = 10;
 
 /// A program that is missing or does not start here, and the command that did the same work later.
-pub(crate) fn detour(run: &Run, kind: LessonKind) -> Option<Parts> {
+///
+/// It is a strategy whatever became of the run: that the one tool runs here and the other does not is true either way, and
+/// runs of any outcome then teach one lesson instead of two of one title.
+pub(crate) fn detour(run: &Run) -> Option<Parts> {
     let log = commands(run);
     let (at, command, error, later_at, later) = log.iter().find_map(|(at, command, kind)| {
         let error = error_line(&run.steps.get(*at)?.observation)?;
@@ -42,6 +48,7 @@ pub(crate) fn detour(run: &Run, kind: LessonKind) -> Option<Parts> {
         })?;
         Some((*at, *command, error, *later_at, *later))
     })?;
+    let (this, other) = (program(command), program(later));
     let lines = vec![
         format!("Do: {} {} runs here.", quoted(later, CODE_BYTES)?, Side::Only.at(later_at)),
         format!(
@@ -52,17 +59,23 @@ pub(crate) fn detour(run: &Run, kind: LessonKind) -> Option<Parts> {
             Side::Only.at(at)
         ),
     ];
+    let absent = ABSENT.iter().any(|words| error.contains(words)) && error.contains(this);
+    let (when, not_when) = if absent {
+        (format!("Where {this} is not installed."), format!("Where {this} is there."))
+    } else {
+        (format!("Where {this} gives: {}", shorten(error, 120)), format!("Where {this} does not give that error."))
+    };
     Some(Parts {
-        kind,
-        cause: format!("run {}, not {}", program(later), program(command)),
+        kind: LessonKind::Strategy,
+        cause: format!("run {other}, not {this}"),
         about: Some(match run.tags.first() {
             Some(project) => format!("Running the tests or scripts of {project}"),
             None => "Running the project's tests or scripts".to_owned(),
         }),
-        when: format!("Where {} gives: {}", program(command), shorten(error, 120)),
-        not_when: format!("Where {} is there.", program(command)),
+        when,
+        not_when,
         lines,
-        tags: vec![program(later).to_owned()],
+        tags: vec![other.to_owned()],
     })
 }
 

@@ -6,6 +6,9 @@
 //! that passed all the same and so prove nothing here; files that were read and left as they were. A doubt in the agent's
 //! own words about something it changed is quoted too.
 //!
+//! Where a change was made is the step that edited the file. A diff only shows it: it comes last, and a check cited beside it
+//! would seem to come before the change. Where no step is known to have made the change, nothing is said of before and after.
+//!
 //! A tool that is missing on the machine and what worked in its place is a lesson of its own, from a success or a failure.
 
 mod checks;
@@ -13,7 +16,7 @@ mod detour;
 mod patch;
 
 pub(super) use checks::result_line;
-pub(super) use patch::{FilePatch, changes, patch};
+pub(super) use patch::{FilePatch, changes, edits, main_files, patch, told_change};
 
 use super::draft::Parts;
 use super::moves::{Move, Work, error_line, work};
@@ -23,7 +26,6 @@ use crate::run::Run;
 use checks::{doubt, found_by, left_alone, left_failing, proof, shown_before, taken_back, unchecked};
 use detour::detour;
 use folklore_protocol::lesson::LessonKind;
-use patch::{first_edit, last_edit};
 
 /// Bytes of a quoted line of code or command.
 const CODE_BYTES: usize = 140;
@@ -49,27 +51,26 @@ pub(super) fn lessons(run: &Run, kind: LessonKind) -> Vec<Parts> {
         None if kind == LessonKind::Pitfall => stuck(run),
         None => sequence(run),
     };
-    main.into_iter().chain(detour(run, kind)).collect()
+    main.into_iter().chain(detour(run)).collect()
 }
 
 fn pitfall(run: &Run, at: usize, files: &[FilePatch<'_>]) -> Option<Parts> {
-    let shown = changes(files);
-    if shown.is_empty() {
-        return None;
-    }
-    let mut lines =
-        vec![format!("Not enough: {} {}; the judge found the task unsolved.", shown.join("; "), Side::Only.at(at))];
+    let edits = edits(run, files);
+    let change = told_change(run, at, files, &edits, Side::Only)?;
+    let mut lines = vec![format!("Not enough: {change}; the judge found the task unsolved.")];
     lines.extend(judge_said(run));
     lines.extend(taken_back(run, files));
-    let last_edit = last_edit(run, files);
-    lines.extend(left_failing(run, last_edit));
-    lines.extend(unchecked(run, last_edit));
-    if let Some((text, at)) = proof(run, last_edit) {
-        lines.push(format!("It passed all the same: {text} {}, so look beyond that check.", Side::Only.at(at)));
+    // What came after the change is only known when the step that made it is.
+    if let Some(last) = edits.last() {
+        lines.extend(left_failing(run, last));
+        lines.extend(unchecked(run, last));
+        if let Some(check) = proof(run, last) {
+            lines.push(format!("{}, so look beyond that check.", check.told("It passed all the same:", "After it,")));
+        }
     }
     lines.extend(left_alone(run, files));
-    lines.extend(doubt(run, files));
-    let path = files.first().map_or("", |file| file.path);
+    lines.extend(edits.first.and_then(|first| doubt(run, files, first)));
+    let path = main_path(files);
     Some(Parts {
         kind: LessonKind::Pitfall,
         cause: format!("a change to {path} that was not enough"),
@@ -82,17 +83,14 @@ fn pitfall(run: &Run, at: usize, files: &[FilePatch<'_>]) -> Option<Parts> {
 }
 
 fn strategy(run: &Run, at: usize, files: &[FilePatch<'_>]) -> Option<Parts> {
-    let shown = changes(files);
-    if shown.is_empty() {
-        return None;
+    let edits = edits(run, files);
+    let mut lines = vec![format!("Do: {}.", told_change(run, at, files, &edits, Side::Only)?)];
+    lines.extend(edits.first.and_then(|first| found_by(run, files, first)));
+    lines.extend(edits.first.and_then(|first| shown_before(run, first)));
+    if let Some(check) = edits.last().and_then(|last| proof(run, last)) {
+        lines.push(format!("{}.", check.told("Proof:", "After it,")));
     }
-    let mut lines = vec![format!("Do: {} {}.", shown.join("; "), Side::Only.at(at))];
-    lines.extend(found_by(run, files));
-    lines.extend(shown_before(run, first_edit(run, files)));
-    if let Some((text, at)) = proof(run, last_edit(run, files)) {
-        lines.push(format!("Proof: {text} {}.", Side::Only.at(at)));
-    }
-    let path = files.first().map_or("", |file| file.path);
+    let path = main_path(files);
     Some(Parts {
         kind: LessonKind::Strategy,
         cause: format!("a change to {path} solved it"),
@@ -102,6 +100,11 @@ fn strategy(run: &Run, at: usize, files: &[FilePatch<'_>]) -> Option<Parts> {
         lines,
         tags: Vec::new(),
     })
+}
+
+/// The file that a lesson is named after.
+fn main_path<'a>(files: &[FilePatch<'a>]) -> &'a str {
+    main_files(files).first().map_or("", |file| file.path)
 }
 
 fn files_in_play(files: &[FilePatch<'_>]) -> String {
@@ -120,11 +123,14 @@ fn stuck(run: &Run) -> Option<Parts> {
     let (at, error) =
         run.steps.iter().enumerate().rev().find_map(|(at, step)| Some((at, error_line(&step.observation)?)))?;
     let action = step_action(run, at);
+    // A step without an error afterwards may be the way past it, so nothing is claimed.
+    let never_past = at + 1 == run.steps.len();
     let mut lines = vec![format!(
-        "{} came back with {} {} and the run never got past it.",
+        "{} came back with {} {}{}.",
         quoted(action, CODE_BYTES)?,
         quoted(error, SENTENCE_BYTES)?,
-        Side::Only.at(at)
+        Side::Only.at(at),
+        if never_past { " and the run never got past it" } else { ", the last error of the run" }
     )];
     if let Some(last) = run.steps.len().checked_sub(1).filter(|last| *last != at) {
         lines.extend(
@@ -134,7 +140,7 @@ fn stuck(run: &Run) -> Option<Parts> {
     }
     Some(Parts {
         kind: LessonKind::Pitfall,
-        cause: format!("stuck at {}", piece(error, 90)?),
+        cause: format!("{} {}", if never_past { "stuck at" } else { "unsolved after" }, piece(error, 90)?),
         about: None,
         when: String::new(),
         not_when: String::new(),

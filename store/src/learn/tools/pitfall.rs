@@ -8,12 +8,15 @@
 //! 5. without any of these (labels that give no reason), the last call that came back with an error and whose tool never
 //!    went through afterwards.
 //!
-//! Beside it, a call repeated unchanged after one and the same error is a pitfall of its own.
+//! Beside it, a tool that came back with one and the same error again and again is a pitfall of its own.
+//!
+//! What to do comes first wherever the judge's reference is known. What a failed run ended up with is never given as the
+//! remedy: it may be the failure. Only the judge's reference is.
 
 use super::super::draft::Parts;
-use super::super::moves::{Move, error_line};
+use super::super::moves::{Effect, Move, effect, error_line, went_through};
 use super::super::quote::{Side, argument, quoted};
-use super::super::verdict::{Comparison, Difference, compare};
+use super::super::verdict::{Comparison, Difference, compare, differences};
 use super::record::{facts, looked_at, origin_line, seen};
 use super::words::{asked, nearest_answer};
 use super::{
@@ -26,6 +29,8 @@ use serde_json::Value;
 
 /// Times that one call has to meet one error before the repetition itself is the lesson.
 const AGAIN: usize = 3;
+/// Expected calls shown where all that was wrong is what was not expected.
+const SHOWN_EXPECTED: usize = 2;
 
 /// The pitfalls of a failed run, at most two.
 pub(crate) fn pitfalls(run: &Run) -> Vec<Parts> {
@@ -34,7 +39,7 @@ pub(crate) fn pitfalls(run: &Run) -> Vec<Parts> {
     if let Some(parts) = judged(run, found.as_ref()).or_else(|| unresolved(run)) {
         out.push(parts);
     }
-    out.extend(repeated(run));
+    out.extend(repeated(run, found.as_ref()));
     out
 }
 
@@ -51,6 +56,7 @@ fn judged(run: &Run, found: Option<&Comparison>) -> Option<Parts> {
         blame.missing(&found.missing);
     }
     blame.answers();
+    blame.only_expected();
     blame.finish()
 }
 
@@ -61,8 +67,10 @@ struct Blame<'a> {
     expected: &'a [String],
     /// The first thing that was wrong, for the title.
     cause: Option<String>,
-    /// What to do or not to do; these lines come first.
+    /// What to do; these lines come first.
     advice: Vec<String>,
+    /// What not to do.
+    warnings: Vec<String>,
     /// What went wrong and how things stood.
     evidence: Vec<String>,
     not_when: Option<String>,
@@ -72,12 +80,13 @@ struct Blame<'a> {
 
 impl<'a> Blame<'a> {
     fn new(run: &'a Run) -> Self {
-        let (advice, evidence, tools) = (Vec::new(), Vec::new(), Vec::new());
+        let (advice, warnings, evidence, tools) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self {
             run,
             expected: run.outcome.expected.as_deref().unwrap_or_default(),
             cause: None,
             advice,
+            warnings,
             evidence,
             not_when: None,
             tools,
@@ -117,11 +126,11 @@ impl<'a> Blame<'a> {
         let with = with(&shown_arguments(&taken.action, &[]));
         if expects_change {
             self.cause.get_or_insert_with(|| format!("{tool} was not to be called"));
-            self.advice.push(format!("Do not call `{tool}`{with} here {at}: the judge did not expect it."));
+            self.warnings.push(format!("Do not call `{tool}`{with} here {at}: the judge did not expect it."));
         } else {
             self.cause.get_or_insert_with(|| format!("{tool} was called where nothing was to be changed"));
             let why = quoted_reason(self.run, "nothing was to be changed");
-            self.advice.push(format!("Do not call `{tool}`{with} here {at}: decline or stop instead{why}."));
+            self.advice.push(format!("Do: change nothing here, so do not call `{tool}`{with} {at}{why}."));
         }
         self.evidence.extend(state_line(self.run, step, Side::Only));
         let shown: Vec<String> =
@@ -130,6 +139,16 @@ impl<'a> Blame<'a> {
             self.not_when.get_or_insert_with(|| format!("Where the record does not show {}.", shown.join(" and ")));
         }
         self.evidence.extend(before(self.run, step, Side::Only));
+    }
+
+    /// Nothing was wrong but what was not expected: then what was expected is all there was to do.
+    fn only_expected(&mut self) {
+        if !self.advice.is_empty() || self.warnings.is_empty() {
+            return;
+        }
+        for wanted in self.expected.iter().filter(|text| effect(tool_of(text)) == Effect::Writes).take(SHOWN_EXPECTED) {
+            self.advice.push(format!("Do only: `{}`{} [judge].", tool_of(wanted), with(&shown_arguments(wanted, &[]))));
+        }
     }
 
     /// Changes that were due and never made; several of one tool make one line.
@@ -146,29 +165,43 @@ impl<'a> Blame<'a> {
             told.push(tool);
             let times = match due(tool) {
                 0 | 1 => "the run never did".to_owned(),
+                2 => "and 1 more call of it that the run never made".to_owned(),
                 more => format!("and {} more calls of it that the run never made", more - 1),
             };
-            self.cause.get_or_insert_with(|| format!("{tool} was due and never called"));
+            let calls = || self.run.steps.iter().filter(|step| tool_of(&step.action) == tool);
+            let how = match (calls().next(), calls().any(went_through)) {
+                (None, _) => "was due and never called",
+                (Some(_), false) => "was due and never went through",
+                // It went through with other arguments than these.
+                (Some(_), true) => "was due again and not called",
+            };
+            self.cause.get_or_insert_with(|| format!("{tool} {how}"));
             self.advice.push(format!("Do: `{tool}`{} [judge]; {times}.", with(&shown_arguments(wanted, &[]))));
             self.evidence.extend(refused(self.run, tool));
             self.evidence.extend(unseen(self.run, wanted));
             self.evidence.extend(looked_at(self.run, wanted));
         }
         if !told.is_empty() {
-            self.evidence.extend(ended(self.run, Side::Only).map(|line| format!("It ended with {line} instead.")));
+            self.evidence.extend(ended(self.run, Side::Only).map(|line| format!("Instead the run {line}.")));
         }
         self.tools.extend(told.into_iter().map(str::to_owned));
     }
 
-    /// Words that the answer lacked.
+    /// Words that the answer lacked. Which of several questions each belongs to is not known, so the first one the user asked
+    /// stands beside them as what was asked, not as theirs.
     fn answers(&mut self) {
+        let question = asked(self.run);
+        let mut asking = question.and_then(|(at, text)| {
+            Some(format!("; the user had asked {} {}", quoted(text, SENTENCE_BYTES)?, Side::Only.at(at)))
+        });
         for answer in &self.run.outcome.missing_answers {
             let Some(span) = quoted(answer, ARGUMENT_BYTES) else { continue };
             self.cause.get_or_insert_with(|| format!("the answer never said {answer}"));
-            let asked =
-                asked(self.run).map_or_else(|| "The answer".to_owned(), |asked| format!("To {asked} the answer"));
-            let said = nearest_answer(self.run);
-            self.evidence.push(format!("{asked} had to say {span} [judge] and never did{said}."));
+            let asking = asking.take().unwrap_or_default();
+            self.advice.push(format!("Do: say {span} in the answer [judge], which the run never did{asking}."));
+        }
+        if !self.run.outcome.missing_answers.is_empty() {
+            self.evidence.extend(question.and_then(|(_, text)| nearest_answer(self.run, text)));
         }
     }
 
@@ -183,7 +216,7 @@ impl<'a> Blame<'a> {
             about: None,
             when: tools_in_play(self.run),
             not_when: self.not_when.or(usual).unwrap_or_default(),
-            lines: self.advice.into_iter().chain(self.evidence).collect(),
+            lines: self.advice.into_iter().chain(self.warnings).chain(self.evidence).collect(),
             tags: tool_tags(&self.tools),
         })
     }
@@ -219,11 +252,18 @@ fn narrowed<'a>(
     let (this, other) = pick(difference);
     let this = this?;
     let whole = argument(action, &difference.argument, this, ARGUMENT_BYTES);
-    // Inside lists and objects the first leaf that differs says more than the beginning of the whole.
+    // Inside lists and objects the first entry or leaf that differs says more than the beginning of the whole.
     if whole.as_ref().is_none_or(|span| span.ends_with('…'))
         && let Some(other) = other
         && let Some((name, leaf)) = first_leaf(&difference.argument, this, other)
     {
+        if let (Value::Array(these), Value::Array(others)) = (this, other)
+            && let Some(entry) = these.iter().find(|entry| !others.contains(entry)).map(Value::to_string)
+            && entry.len() <= ARGUMENT_BYTES
+            && action.contains(&entry)
+        {
+            return Some(format!("{} containing {}", difference.argument, quoted(&entry, ARGUMENT_BYTES)?));
+        }
         return argument(action, &name, leaf, ARGUMENT_BYTES)
             .or_else(|| action.contains(&leaf.to_string()).then(|| quoted(&leaf.to_string(), ARGUMENT_BYTES)).flatten())
             .or(whole);
@@ -246,17 +286,12 @@ fn first_leaf<'a>(name: &str, this: &'a Value, other: &Value) -> Option<(String,
     }
 }
 
-/// An error of the same tool shortly before the call that is blamed: the warning that was read wrongly.
+/// An error that the same tool's call right before the one that is blamed had come back with.
 fn warning(run: &Run, tool: &str, step: usize) -> Option<String> {
-    let (at, error) = run.steps.iter().enumerate().take(step).rev().find_map(|(at, earlier)| {
-        let error = error_line(&earlier.observation)?;
-        (tool_of(&earlier.action) == tool).then_some((at, error))
-    })?;
-    Some(format!(
-        "The warning that was answered with the wrong change: {} {}.",
-        quoted(error, SENTENCE_BYTES)?,
-        Side::Only.at(at)
-    ))
+    let (at, earlier) =
+        run.steps.iter().enumerate().take(step).rev().find(|(_, earlier)| tool_of(&earlier.action) == tool)?;
+    let error = error_line(&earlier.observation)?;
+    Some(format!("The call of it before came back with {} {}.", quoted(error, SENTENCE_BYTES)?, Side::Only.at(at)))
 }
 
 /// The due tool was called and came back with an error.
@@ -320,7 +355,7 @@ fn unresolved(run: &Run) -> Option<Parts> {
         quoted(error, SENTENCE_BYTES)?
     )];
     lines.extend(state_line(run, at, Side::Only));
-    lines.extend(ended(run, Side::Only).map(|line| format!("The run ended with {line}.")));
+    lines.extend(ended(run, Side::Only).map(|line| format!("The run {line}.")));
     Some(Parts {
         kind: LessonKind::Pitfall,
         cause: format!("{tool} fails: {}", shorten(error, 80)),
@@ -332,8 +367,8 @@ fn unresolved(run: &Run) -> Option<Parts> {
     })
 }
 
-/// One call made again and again against one and the same error.
-fn repeated(run: &Run) -> Option<Parts> {
+/// One tool called again and again against one and the same error.
+fn repeated(run: &Run, found: Option<&Comparison>) -> Option<Parts> {
     let failed: Vec<(usize, &str, &str)> = run
         .steps
         .iter()
@@ -347,31 +382,53 @@ fn repeated(run: &Run) -> Option<Parts> {
         (same.len() >= AGAIN).then_some((index, same))
     })?;
     let (at, tool, error) = *failed.get(first)?;
-    let mut lines = vec![format!(
-        "Do not repeat `{tool}` after {} {}: the same came back {} times, last {} {}.",
+    let action = &run.steps.get(at)?.action;
+    let nearest = nearest_expected(run, action);
+    let mut lines = Vec::new();
+    let mut instead = "Do not".to_owned();
+    match (found.filter(|_| effect(tool) == Effect::Writes), &nearest) {
+        (Some(found), _) if !found.expects_change => {
+            instead = format!("Do: change nothing here{}, and do not", quoted_reason(run, "nothing was to be changed"));
+        }
+        (Some(_), Some((wanted, differ))) => {
+            let spans: Vec<String> =
+                differ.iter().take(SHOWN_ARGUMENTS).filter_map(|d| wanted_span(wanted, d)).collect();
+            if !spans.is_empty() {
+                lines.push(format!("Do: `{tool}` with {} [judge].", spans.join(", ")));
+            }
+        }
+        (Some(_), None) => {
+            let others = run.outcome.expected.iter().flatten().filter(|text| effect(tool_of(text)) == Effect::Writes);
+            lines.extend(others.take(SHOWN_EXPECTED).map(|text| {
+                format!(
+                    "Do: `{}`{} [judge], not `{tool}` {}.",
+                    tool_of(text),
+                    with(&shown_arguments(text, &[])),
+                    Side::Only.at(at)
+                )
+            }));
+        }
+        (None, _) => {}
+    }
+    lines.push(format!(
+        "{instead} repeat `{tool}` after {} {}: the same came back {} times, last {} {}.",
         quoted(error, SENTENCE_BYTES)?,
         Side::Only.at(at),
         same.len(),
         quoted(error, 60)?,
         Side::Only.at(*same.last()?)
-    )];
-    let through = run
-        .steps
-        .iter()
-        .enumerate()
-        .skip(*same.last()? + 1)
-        .find(|(_, step)| tool_of(&step.action) == tool && error_line(&step.observation).is_none());
-    if let Some((at, step)) = through {
-        let shown = shown_arguments(&step.action, &[]);
-        if !shown.is_empty() {
-            lines.push(format!("What went through in the end: {} {}.", shown.join(", "), Side::Only.at(at)));
-        }
+    ));
+    // What was wrong with it says more than what happens to be short.
+    let wrong = nearest.iter().flat_map(|(_, differ)| differ.iter().take(SHOWN_ARGUMENTS));
+    let mut shown: Vec<String> = wrong.filter_map(|d| made_span(action, d)).collect();
+    if shown.is_empty() {
+        shown = shown_arguments(action, &[]);
     }
-    lines.extend(run.steps.get(at).and_then(|step| {
-        let shown = shown_arguments(&step.action, &[]);
-        (!shown.is_empty()).then(|| format!("The call was made with {} {}.", shown.join(", "), Side::Only.at(at)))
-    }));
-    lines.extend(ended(run, Side::Only).map(|line| format!("The run ended with {line}.")));
+    if !shown.is_empty() {
+        lines.push(format!("The call was made with {} {}.", shown.join(", "), Side::Only.at(at)));
+    }
+    lines.extend(through_later(run, tool, action, *same.last()?, found));
+    lines.extend(ended(run, Side::Only).map(|line| format!("The run {line}.")));
     Some(Parts {
         kind: LessonKind::Pitfall,
         about: None,
@@ -381,4 +438,40 @@ fn repeated(run: &Run) -> Option<Parts> {
         lines,
         tags: tool_tags(&[tool.to_owned()]),
     })
+}
+
+/// The judge's expected call of the same tool that agrees with a call in most arguments, and where the two differ.
+fn nearest_expected<'a>(run: &'a Run, action: &str) -> Option<(&'a str, Vec<Difference>)> {
+    let Move::Call { name, arguments } = Move::of(action) else { return None };
+    let same_tool = run.outcome.expected.iter().flatten().filter_map(|text| match Move::of(text) {
+        Move::Call { name: other, arguments: wants } if other == name => {
+            Some((text.as_str(), differences(&arguments, &wants)))
+        }
+        _ => None,
+    });
+    same_tool.min_by_key(|(_, differ)| differ.len())
+}
+
+/// The call of the tool that went through after all, and what the judge made of it. Without the judge's agreement it is only
+/// what a failed run did.
+fn through_later(run: &Run, tool: &str, action: &str, after: usize, found: Option<&Comparison>) -> Option<String> {
+    let (at, step) =
+        run.steps.iter().enumerate().skip(after + 1).find(|(_, s)| tool_of(&s.action) == tool && went_through(s))?;
+    let (Move::Call { arguments: failed, .. }, Move::Call { arguments: made, .. }) =
+        (Move::of(action), Move::of(&step.action))
+    else {
+        return None;
+    };
+    let differ = differences(&made, &failed);
+    let spans: Vec<String> = differ.iter().take(SHOWN_ARGUMENTS).filter_map(|d| made_span(&step.action, d)).collect();
+    let shown = with(&spans);
+    let at_step = Side::Only.at(at);
+    let judged = match found {
+        _ if effect(tool) != Effect::Writes => "went through",
+        Some(found) if found.unexpected.contains(&at) => "went through and was not to be made",
+        Some(found) if found.changed.iter().any(|(step, _, _)| *step == at) => "went through and was wrong too",
+        Some(_) => "went through, as the judge expected",
+        None => "went through, and the run failed all the same",
+    };
+    Some(format!("Later `{tool}`{shown} {judged} {at_step}."))
 }

@@ -17,7 +17,12 @@ pub(crate) fn origin_line(run: &Run, step: usize, difference: &Difference) -> Op
         Value::String(text) if text.len() >= 5 => text.clone(),
         _ => return None,
     };
-    let Some((at, path)) = origin(run, step, &difference.argument, &text) else {
+    let found = origin(run, step, &difference.argument, &text);
+    if found.is_none() && !is_id(&text) {
+        // A reason or a class is chosen, not looked up.
+        return None;
+    }
+    let Some((at, path)) = found else {
         // Nothing that was read before the call shows it: the look-up is what was missing.
         let text = piece(&text, ARGUMENT_BYTES)?;
         return Some(format!(
@@ -36,14 +41,20 @@ pub(crate) fn origin_line(run: &Run, step: usize, difference: &Difference) -> Op
     ))
 }
 
+/// A value that names one thing, so that meeting it twice is no chance.
+fn is_id(text: &str) -> bool {
+    text.len() >= 4 && !text.contains(' ') && text.chars().any(|c| c.is_ascii_digit())
+}
+
 /// The step before `step` whose observation shows a value, and the field it stands under. A field of the argument's own
-/// name is preferred to a longer list that also has the value.
+/// name is preferred to a longer list that also has the value; a word that is no id counts in such a field only.
 fn origin(run: &Run, step: usize, argument: &str, text: &str) -> Option<(usize, Option<String>)> {
     let mut first = None;
     for (at, earlier) in run.steps.iter().enumerate().take(step) {
         if !earlier.observation.contains(text) {
             continue;
         }
+        let only_own_field = !is_id(text);
         let parsed = serde_json::from_str::<Value>(&earlier.observation).ok();
         let path = parsed.as_ref().and_then(|value| path_to(value, text, None));
         if let Some((parent, key)) = path {
@@ -51,8 +62,10 @@ fn origin(run: &Run, step: usize, argument: &str, text: &str) -> Option<(usize, 
             if key == argument {
                 return Some((at, Some(shown)));
             }
-            first.get_or_insert((at, Some(shown)));
-        } else {
+            if !only_own_field {
+                first.get_or_insert((at, Some(shown)));
+            }
+        } else if !only_own_field {
             first.get_or_insert((at, None));
         }
     }
@@ -159,11 +172,11 @@ pub(crate) fn sources_of(run: &Run, step: usize) -> Vec<String> {
     let Move::Call { arguments, .. } = Move::of(&taken.action) else { return Vec::new() };
     let mut out = Vec::new();
     for (name, value) in arguments.iter().filter(|(name, _)| name.as_str() != "user_id") {
-        let Some(text) = value.as_str().filter(|text| text.len() >= 5 && text.contains(['_', '#'])) else { continue };
+        let Some(text) = value.as_str().filter(|text| is_id(text)) else { continue };
         let Some((at, Some(path))) = origin(run, step, name, text) else { continue };
         let tool = run.steps.get(at).map(|step| tool_of(&step.action)).unwrap_or_default();
         if !tool.is_empty() && run.steps.get(at).is_some_and(|step| step.observation.contains(&path)) {
-            out.push(format!("Its {name} came from `{tool}`, under `{path}` {}.", Side::Only.at(at)));
+            out.push(format!("Its {name} stood in what `{tool}` gave, under `{path}` {}.", Side::Only.at(at)));
         }
         if out.len() == SHOWN {
             break;

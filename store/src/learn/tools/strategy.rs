@@ -1,7 +1,7 @@
 //! What a success did: the changes it made, what it looked up before them, and what stood in its way.
 
 use super::super::draft::Parts;
-use super::super::moves::{Effect, Move, error_line};
+use super::super::moves::{Effect, Move, error_line, went_through};
 use super::super::quote::{Side, quoted};
 use super::record::{record_facts, shown_facts, sources_of};
 use super::words::telling;
@@ -10,6 +10,7 @@ use super::{
 };
 use crate::run::Run;
 use folklore_protocol::lesson::LessonKind;
+use std::fmt::Write as _;
 
 /// Changes of a success that are shown.
 const SHOWN_WRITES: usize = 3;
@@ -29,7 +30,8 @@ pub(crate) fn strategy(run: &Run) -> Option<Parts> {
         let mut seen: Vec<&str> = Vec::new();
         let mut spans = Vec::new();
         for (at, tool, kind) in &calls {
-            if *kind == Effect::Reads && *at < until && !seen.contains(tool) && !is_aside(tool) {
+            let gave = run.steps.get(*at).is_some_and(went_through);
+            if gave && *kind == Effect::Reads && *at < until && !seen.contains(tool) && !is_aside(tool) {
                 seen.push(tool);
                 spans.push(format!("`{tool}` {}", Side::Only.at(*at)));
             }
@@ -48,6 +50,9 @@ pub(crate) fn strategy(run: &Run) -> Option<Parts> {
             let shown = shown_arguments(&step.action, &[]);
             lines.push(format!("Do: `{tool}`{} {}.", with(&shown), Side::Only.at(*at)));
         }
+        if let (Some(last), more @ 1..) = (lines.last_mut(), writes.len().saturating_sub(SHOWN_WRITES)) {
+            let _ = write!(last, " {more} more of its changes are not shown.");
+        }
         let looked = looks(last);
         if !looked.is_empty() {
             lines.push(format!("Look up first: {}.", looked.join(", ")));
@@ -64,12 +69,13 @@ pub(crate) fn strategy(run: &Run) -> Option<Parts> {
         if looked.is_empty() {
             return None;
         }
-        lines.push(format!(
-            "Change nothing; look up {}, then say {} {}.",
-            looked.join(", "),
-            quoted(sentence, SENTENCE_BYTES)?,
-            Side::Only.at(at)
-        ));
+        // A question to the user is not what settled it.
+        let said = if sentence.ends_with('?') {
+            String::new()
+        } else {
+            format!(", then say {} {}", quoted(sentence, SENTENCE_BYTES)?, Side::Only.at(at))
+        };
+        lines.push(format!("Change nothing; look up {}{said}.", looked.join(", ")));
         lines.extend(obstacle(run));
         let look = calls.iter().rev().find(|(_, tool, kind)| *kind == Effect::Reads && !is_aside(tool))?;
         let facts = run.steps.get(look.0).map(|step| record_facts(&step.observation)).unwrap_or_default();

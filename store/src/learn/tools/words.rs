@@ -1,20 +1,33 @@
 //! What was said: how a run ended, and what the user had asked for.
 
-use super::super::moves::{Effect, Move, effect};
+use super::super::moves::{Effect, Move, effect, error_line};
 use super::super::quote::{Side, quoted, sentences};
-use super::{SENTENCE_BYTES, tool_of};
+use super::{SENTENCE_BYTES, is_aside, tool_of};
 use crate::run::Run;
+use std::collections::BTreeSet;
 
-/// How a run ended: the last hand-off, or the sentence of its last words that decides something.
+/// How a run ended, as a verb with its object: the last hand-off, a last call that came back with an error, or the sentence
+/// of its last words that decides something. Only words that nothing but asides followed are called its end.
 pub(crate) fn ended(run: &Run, side: Side) -> Option<String> {
     let hand_off = run.steps.iter().enumerate().rev().find(
         |(_, step)| matches!(Move::of(&step.action), Move::Call { name, .. } if effect(name) == Effect::HandsOff),
     );
     if let Some((at, step)) = hand_off {
-        return Some(format!("`{}` {}", tool_of(&step.action), side.at(at)));
+        return Some(format!("handed over with `{}` {}", tool_of(&step.action), side.at(at)));
+    }
+    let last = run.steps.iter().enumerate().rev().find(|(_, step)| {
+        let tool = tool_of(&step.action);
+        !tool.is_empty() && !is_aside(tool) || matches!(Move::of(&step.action), Move::Say(_))
+    });
+    if let Some((at, step)) = last
+        && let (Some(error), false) = (error_line(&step.observation), tool_of(&step.action).is_empty())
+    {
+        let error = quoted(error, SENTENCE_BYTES)?;
+        return Some(format!("ended at `{}` with {error} {}", tool_of(&step.action), side.at(at)));
     }
     let (at, sentence) = telling(run)?;
-    Some(format!("{} {}", quoted(sentence, SENTENCE_BYTES)?, side.at(at)))
+    let verb = if last.is_some_and(|(last, _)| last == at) { "ended with" } else { "said near its end" };
+    Some(format!("{verb} {} {}", quoted(sentence, SENTENCE_BYTES)?, side.at(at)))
 }
 
 /// The sentence among a run's last messages that refuses, decides or states something; thanks and goodbyes do not.
@@ -66,19 +79,32 @@ pub(crate) fn telling(run: &Run) -> Option<(usize, &str)> {
     fallback
 }
 
-/// What was said in place of a missing answer: the last message with a number in it.
-pub(crate) fn nearest_answer(run: &Run) -> String {
-    let said = run.steps.iter().enumerate().rev().find_map(|(at, step)| match Move::of(&step.action) {
-        Move::Say(words) => {
-            let number = |line: &&str| line.chars().any(|c| c.is_ascii_digit());
-            let line = words.lines().rev().filter(number).find(|line| line.to_lowercase().contains("total"));
-            line.or_else(|| words.lines().rev().find(number)).map(|line| (at, line))
-        }
+/// What was said in place of a missing answer: the line with a number in it that shares most words with the question, the
+/// latest among equals.
+pub(crate) fn nearest_answer(run: &Run, question: &str) -> Option<String> {
+    const LONG: usize = 5;
+    const SHARED: usize = 2;
+    let asked = long_words(question, LONG);
+    let said = run.steps.iter().enumerate().filter_map(|(at, step)| match Move::of(&step.action) {
+        Move::Say(words) => Some((at, words)),
         _ => None,
     });
-    let said =
-        said.and_then(|(at, line)| Some(format!("; it said {} {}", quoted(line, SENTENCE_BYTES)?, Side::Only.at(at))));
-    said.unwrap_or_default()
+    let lines = said.flat_map(|(at, words)| words.lines().map(move |line| (at, line)));
+    // The number in front of a list's entry answers nothing.
+    let number = |line: &str| {
+        line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).contains(|c: char| c.is_ascii_digit())
+    };
+    let (_, at, line) = lines
+        .filter(|(_, line)| number(line))
+        .map(|(at, line)| (long_words(line, LONG).intersection(&asked).count(), at, line))
+        .filter(|(shared, _, _)| *shared >= SHARED)
+        .max_by_key(|(shared, _, _)| *shared)?;
+    Some(format!("It said {} {}.", quoted(line, SENTENCE_BYTES)?, Side::Only.at(at)))
+}
+
+fn long_words(text: &str, long: usize) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() >= long);
+    words.map(str::to_lowercase).collect()
 }
 
 /// The user's words right before a change.
@@ -112,8 +138,8 @@ pub(crate) fn saying<'a>(run: &'a Run, answer: &str) -> Option<(usize, &'a str)>
     })
 }
 
-/// The first thing the user asked to be told.
-pub(crate) fn asked(run: &Run) -> Option<String> {
+/// The first thing the user asked to be told: the step and the sentence.
+pub(crate) fn asked(run: &Run) -> Option<(usize, &str)> {
     const ASKS: &[&str] = &["how many", "how much", "what is", "what's", "the total", "the sum", "know "];
     run.steps.iter().enumerate().find_map(|(at, step)| {
         if !matches!(Move::of(&step.action), Move::Say(_) | Move::Nothing) {
@@ -121,6 +147,6 @@ pub(crate) fn asked(run: &Run) -> Option<String> {
         }
         let sentences = sentences(&step.observation);
         let asking = sentences.into_iter().find(|s| ASKS.iter().any(|word| s.to_lowercase().contains(word)))?;
-        Some(format!("{} {}", quoted(asking, SENTENCE_BYTES)?, Side::Only.at(at)))
+        Some((at, asking))
     })
 }

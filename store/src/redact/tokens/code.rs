@@ -21,9 +21,11 @@ pub(crate) const RULES: &[Rule] = &[
     token("atlassian-token", "Atlassian", &["ATATT3", "ATCTT3"], "[A-Za-z0-9_=+/-]{60,}"),
     token("circleci-token", "CircleCI", &["CCIPAT_", "CCIPRJ_"], "[A-Za-z0-9]{16,}_[0-9a-f]{40}"),
     token("buildkite-token", "Buildkite", &["bkua_", "bkaa_", "bkct_"], "[0-9A-Za-z]{40,}"),
+    // Whoever has a ticket can read and write the bank it is for.
+    token("folklore-ticket", "Folklore", &["folklore1"], "[a-z2-7]{60,}"),
     token("npm-token", "npm", &["npm_"], "[A-Za-z0-9]{36}"),
     token("pypi-token", "PyPI", &["pypi-AgE"], "[A-Za-z0-9_-]{50,}"),
-    word("crates-io-token", "crates.io", &["cio"], "[A-Za-z0-9]{32}"),
+    word("crates-io-token", "crates-io", &["cio"], "[A-Za-z0-9]{32}"),
     token("rubygems-key", "RubyGems", &["rubygems_"], "[0-9a-f]{48}"),
     word("nuget-key", "NuGet", &["oy2"], "[a-z0-9]{43}"),
     token("clojars-token", "Clojars", &["CLOJARS_"], "[A-Za-z0-9]{60}"),
