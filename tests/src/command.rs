@@ -110,7 +110,7 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8
 }
 
 /// A child that does not outlive the test.
-pub(crate) struct KilledOnDrop(pub Child);
+pub struct KilledOnDrop(pub Child);
 
 impl Drop for KilledOnDrop {
     fn drop(&mut self) {

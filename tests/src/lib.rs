@@ -6,7 +6,8 @@
 //! on loopback.
 //!
 //! - [`node`]: a home and the daemon on it · [`command`]: one call of `folklore` · [`door`]: the HTTP door without the client
-//! - [`relay`]: a link that can be cut, frozen and overheard · [`trace`]: what `strace` saw
+//! - [`relay`]: a link that can be cut, frozen and overheard · [`trace`]: what `strace` saw · [`inside`]: a test run again without a network or
+//!   with a small disk
 //! - [`inputs`]: lessons and run files made up for the tests, the shared data · [`files`]: copying and searching directories
 //! - [`program`]: finds the program, and builds it when it is absent or stale · [`wait`]: bounded waiting
 //!
@@ -16,6 +17,7 @@ pub mod command;
 pub mod door;
 pub mod files;
 pub mod inputs;
+pub mod inside;
 pub mod node;
 pub mod program;
 pub mod relay;

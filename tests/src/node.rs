@@ -53,9 +53,21 @@ impl Node {
         node
     }
 
+    /// As [`Node::new`], with everything below the directory `place`.
+    #[track_caller]
+    pub fn new_on(place: &Path, name: &str) -> Self {
+        let node = Self::unmade_on(place, name);
+        node.run(["init"]).ok();
+        node
+    }
+
     /// A node whose home was never made.
     pub fn unmade(name: &str) -> Self {
-        let dir = tempfile::Builder::new().prefix("folklore-").tempdir().expect("a temporary directory");
+        Self::unmade_on(&std::env::temp_dir(), name)
+    }
+
+    fn unmade_on(place: &Path, name: &str) -> Self {
+        let dir = tempfile::Builder::new().prefix("folklore-").tempdir_in(place).expect("a temporary directory");
         let data = dir.path().join(name);
         Self { name: name.into(), dir, data, up_args: Vec::new(), env: Vec::new(), wrapper: Vec::new(), daemon: None }
     }

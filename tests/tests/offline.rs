@@ -1,55 +1,29 @@
 //! No environment, no network but loopback, no keys.
 
-use std::process::Command;
-
 use folklore_tests::{
     Node,
-    command::{bare, finish},
+    command::finish,
     folklore,
     inputs::{hotel_file, lesson},
+    inside::{inside, is_inside},
     node::join,
 };
 use serde_json::json;
 
-/// Set in the copy of the test that runs inside a network namespace of its own.
-const INSIDE: &str = "FOLKLORE_TEST_INSIDE";
-
 #[test]
 fn everything_works_with_loopback_as_the_only_network_and_no_environment() {
-    if std::env::var_os(INSIDE).is_some() {
+    if is_inside() {
         return whole_life();
     }
-    let test = std::env::current_exe().expect("a test knows its own path");
     let name = "everything_works_with_loopback_as_the_only_network_and_no_environment";
-    let program = folklore_tests::program::program();
-    for flags in [&["-n"][..], &["-r", "-n"]] {
-        let mut probe = Command::new("unshare");
-        probe.args(flags).args(["sh", "-c", "ip link set lo up"]);
-        if !probe.output().is_ok_and(|ran| ran.status.success()) {
-            continue;
-        }
-        let mut inside = Command::new("unshare");
-        bare(&mut inside);
-        inside.env(INSIDE, "1").env("FOLKLORE_PROGRAM", program);
-        if let Some(path) = std::env::var_os("PATH") {
-            inside.env("PATH", path); // For `ip`, `kill` and `cp`; the nodes get none of it.
-        }
-        inside
-            .args(flags)
-            .args(["sh", "-c", "ip link set lo up && exec \"$0\" --exact \"$1\" --nocapture"])
-            .arg(&test)
-            .arg(name);
-        finish(inside, None).ok();
-        return;
-    }
-    println!("skipped: no network namespace of its own may be made here");
+    inside(&["-n"], "ip link set lo up", name);
 }
 
 /// Two nodes from nothing to a recall of what the other learned. All of it without an environment, see `command::bare`.
 fn whole_life() {
-    // One interface, and it is loopback.
-    let interfaces = std::fs::read_dir("/sys/class/net").map(|entries| entries.count());
-    println!("interfaces: {interfaces:?}");
+    let interfaces = std::fs::read_to_string("/proc/net/dev").expect("the interfaces");
+    let names: Vec<&str> = interfaces.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
+    assert!(names.contains(&"lo"), "{interfaces}");
     let reached = std::net::TcpStream::connect_timeout(
         &"192.0.2.1:80".parse().expect("an address"),
         std::time::Duration::from_secs(1),

@@ -4,7 +4,7 @@ use std::{process::Stdio, thread};
 
 use folklore_tests::{
     Node, PATIENCE,
-    command::finish,
+    command::{KilledOnDrop, finish},
     folklore,
     inputs::{hotel_file, lesson},
     until,
@@ -139,6 +139,19 @@ fn a_reader_that_goes_away_is_no_error() {
         std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut said).expect("text");
         assert_eq!((status.code(), said.as_str()), (Some(0), ""), "json: {json}");
     }
+}
+
+#[test]
+fn a_daemon_whose_log_nobody_reads_works_on() {
+    let node = Node::new("a");
+    let mut command = node.up_command();
+    command.args(["-v", "-v", "-v"]).env("FOLKLORE_LOG", "trace").stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut daemon = KilledOnDrop(command.spawn().expect("the program starts"));
+    drop(daemon.0.stderr.take());
+    until("the daemon answers", PATIENCE, || (node.run(["status"]).code == Some(0)).then_some(()));
+    let id = node.teach(&lesson("north"));
+    assert_eq!(node.json(["list"])["lessons"][0]["id"], json!(id));
+    assert_eq!(node.json(["doctor", "--verify"])["ok"], true);
 }
 
 #[test]

@@ -277,5 +277,7 @@ fn log_to_stderr(verbose: u8) {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
+        // Or a line that cannot be written, on a full disk or to a reader that left, would end the thread that logs it.
+        .log_internal_errors(false)
         .try_init();
 }
