@@ -11,7 +11,7 @@ use crate::record::RecordId;
 
 /// The step of splitmix64 (Steele, Lea, Flood, OOPSLA 2014): the odd number nearest 2^64 over the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-/// What tells the uses of one short id apart: the cells it falls into, and its check. Digits of pi.
+/// What tells the uses of one short id apart: the cells it falls into, and its check. Any numbers do; these are in the format.
 const MAPPING_KEY: u64 = 0x2438_6a88_85a3_08d3;
 const CHECK_KEY: u64 = 0x1319_8a2e_0370_7344;
 
@@ -223,6 +223,26 @@ mod tests {
     fn difference(ours: &BTreeSet<u64>, theirs: &BTreeSet<u64>, len: usize) -> Result<Vec<u64>, usize> {
         let (ours, theirs) = (Cells::of(ours.iter().copied(), len), Cells::of(theirs.iter().copied(), len));
         ours.minus(&theirs).peel()
+    }
+
+    #[test]
+    fn every_machine_makes_these_cells() {
+        let first = |short: u64| {
+            let mut mapping = Mapping::new(short);
+            let cells: Vec<u64> = std::iter::repeat_with(|| {
+                let at = mapping.at();
+                mapping.step();
+                at
+            })
+            .take(12)
+            .collect();
+            (check_of(short), cells)
+        };
+        // Made by another implementation, in another language.
+        assert_eq!(first(0), (3_754_404_249, vec![0, 2, 3, 5, 10, 13, 44, 46, 170, 186, 191, 402]));
+        assert_eq!(first(1), (1_201_062_377, vec![0, 1, 4, 12, 41, 43, 47, 71, 539, 589, 925, 1_091]));
+        assert_eq!(first(u64::MAX), (1_389_374_293, vec![0, 5, 6, 17, 19, 40, 122, 124, 550, 625, 842, 2_988]));
+        assert_eq!(Salt::new(1, 2).short(&RecordId([7; 32])), 0xc28f_3bac_5927_6c04);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    MAX_BATCHES, MAX_SESSION_CELLS, MIN_CELLS,
+    MAX_BATCHES, MAX_SESSION_CELLS, MIN_CELLS, SALTED_EVERY_MS,
     cells::{Cells, Salt, cells_for},
     estimate::Estimate,
     session::{Session, Stage},
@@ -140,6 +140,11 @@ impl Node {
     fn sketch_salted(&mut self, bank: BankId, peer: AuthorId, theirs: u64, now: Time) {
         let ours = rand_core::Rng::next_u64(&mut self.rng);
         let Some(state) = self.banks.get_mut(&bank) else { return };
+        if state.salted_at.is_some_and(|at| now < at + SALTED_EVERY_MS) {
+            self.walk(bank, peer, now);
+            return;
+        }
+        state.salted_at = Some(now);
         let Some(session) = state.sessions.get_mut(&peer) else { return };
         session.salted = true;
         let (differ, enough) = (session.differ, session.enough);
@@ -261,7 +266,8 @@ impl Node {
         if let Some(theirs) = estimate.as_deref().and_then(Estimate::from_bytes) {
             let told = state.known.sketch().estimate().difference(&theirs);
             let margin = |ids: usize| ids + ids * told.margin_percent / 100;
-            if told.ids > margin(session.differ) {
+            // Nearly twice the margin, since to be misled here only costs a round trip.
+            if told.ids > session.differ + session.differ * told.margin_percent * 7 / 400 {
                 session.differ = told.ids;
                 to = cells_for(margin(told.ids)).max(least);
             } else {
