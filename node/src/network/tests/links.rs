@@ -200,7 +200,9 @@ async fn a_blocked_peer_stays_out_until_it_is_let_in() {
     one.join(&mut two).await;
 
     one.handle().block(two_key, true);
-    assert_eq!(one.disconnected(two_key).await, DisconnectReason::ConnectionClosed);
+    // Which of the two is told depends on who notices first that the connection is closed: its streams or the swarm.
+    let reason = one.disconnected(two_key).await;
+    assert!(matches!(reason, DisconnectReason::ConnectionClosed | DisconnectReason::StreamEnded(_)), "{reason:?}");
     two.disconnected(one_key).await;
 
     one.handle().dial(two.target()).expect("a sound target");
