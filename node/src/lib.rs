@@ -9,5 +9,7 @@ pub mod formats;
 pub mod home;
 pub mod http;
 pub mod memory;
+pub mod metrics;
 pub mod network;
+pub mod settings;
 pub mod ticket;
