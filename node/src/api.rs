@@ -147,8 +147,8 @@ pub trait MemoryApi: Clone + Send + Sync + 'static {
     fn withdraw(&self, request: WithdrawRequest) -> impl Future<Output = Answer<StandingResponse>> + Send;
     /// The banks this node holds.
     fn bank_list(&self) -> impl Future<Output = Answer<BankListResponse>> + Send;
-    /// Makes a bank of this node's own.
-    fn bank_create(&self, name: String) -> impl Future<Output = Answer<BankInfo>> + Send;
+    /// Makes a bank of this node's own; `public`: one that strangers may find.
+    fn bank_create(&self, name: String, public: bool) -> impl Future<Output = Answer<BankInfo>> + Send;
     /// A ticket for a bank (name or id; none: the bank this home owns).
     fn bank_invite(&self, bank: Option<String>) -> impl Future<Output = Answer<BankInviteResponse>> + Send;
     /// Joins the bank of a ticket.
@@ -159,6 +159,8 @@ pub trait MemoryApi: Clone + Send + Sync + 'static {
     fn sync(&self, request: SyncRequest) -> impl Future<Output = Answer<SyncResponse>> + Send;
     /// Looks for trouble.
     fn doctor(&self, request: DoctorRequest) -> impl Future<Output = Answer<DoctorResponse>> + Send;
+    /// What is counted, in the Prometheus text format.
+    fn metrics(&self) -> impl Future<Output = Answer<String>> + Send;
     /// Cuts (`true`) or heals (`false`) the link to a peer: while cut, it is neither dialled nor let in.
     fn block(&self, peer: String, blocked: bool) -> impl Future<Output = Answer<BlockResponse>> + Send;
     /// Imports files. Sends [`ImportEvent::File`] after each file is durable and [`ImportEvent::Progress`] in between;

@@ -23,11 +23,14 @@ use crate::{
     home::{DaemonNotice, Home, HomeError, HomeLock},
     http::{self, BindError, Token},
     memory::{self, Memory},
-    network::{Network, NetworkConfig, NetworkEvent, NetworkHandle, StartError},
+    metrics::Metrics,
+    network::{KeyFileError, Network, NetworkConfig, NetworkEvent, NetworkHandle, StartError, read_psk},
 };
 
 /// The store's setting that remembers the port peers know this node by.
 const PORT: &str = "listen-port";
+/// The pre-shared key of a private network, if the home has one.
+const KEY_FILE: &str = "swarm.key";
 /// How long the first listening address is waited for.
 const LISTEN_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -49,6 +52,9 @@ pub enum DaemonError {
     /// The network.
     #[error(transparent)]
     Network(#[from] StartError),
+    /// The pre-shared key.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
     /// An address to listen on for peers.
     #[error("cannot listen on {address}: {reason}")]
     Listen {
@@ -70,7 +76,9 @@ impl From<DaemonError> for ApiError {
         match error {
             DaemonError::Home(error) => error.into(),
             DaemonError::Http(error) => error.into(),
-            DaemonError::Network(StartError::Listen(_)) => Self::bad_request(error.to_string()),
+            DaemonError::Network(StartError::Listen(_) | StartError::QuicWithKey(_)) | DaemonError::Key(_) => {
+                Self::bad_request(error.to_string())
+            }
             _ => Self::failed(error.to_string()),
         }
     }
@@ -109,6 +117,7 @@ impl Daemon {
     async fn start(home: Home, lock: HomeLock, options: UpOptions) -> Result<Self, DaemonError> {
         let key = home.keypair()?;
         let own = home.bank()?;
+        let options = home.network_settings()?.under(options, home.dir());
         let door = http::bind(options.http).await?;
         let http = door.local_addr().map_err(|error| DaemonError::System(error.to_string()))?;
 
@@ -134,13 +143,15 @@ impl Daemon {
             tracing::warn!("{line}");
         }
 
-        let mut config = NetworkConfig::new(key.seed());
-        config.mdns = options.mdns;
-        config.quic = true;
-        config.announce = options.announce;
-        let by_default = options.listen.is_empty();
-        config.listen = if by_default { vec![default_listen(&store)] } else { options.listen };
-        let asked = config.listen.len();
+        let metrics = Arc::new(Metrics::new());
+        let by_default = options.listen.is_empty() && !options.no_listen;
+        let listen = if by_default { vec![default_listen(&store)] } else { options.listen.clone() };
+        let asked = listen.len();
+        let mut config = network_config(&home, &options)?;
+        config.keypair_secret = key.seed();
+        config.listen = listen;
+        config.metrics = Some(metrics.libp2p());
+        let enough_peers = config.limits.max_peers / 2;
         let network = Network::start(config)?;
         let handle = network.handle.clone();
         let network = first_listening(network, asked).await?;
@@ -155,13 +166,24 @@ impl Daemon {
             catalogue: catalogue.clone(),
             network,
             config: Config::default(),
-            dial: options.peers,
+            dial: [options.peers, options.bootstrap, options.via].concat(),
+            enough_peers,
+            metrics: metrics.clone(),
         });
         let (network, lock_held) = (handle.clone(), lock.clone());
         let home_held = home.clone();
-        let parts =
-            memory::Parts { home: home_held, lock: lock_held, key, store, catalogue, engine, network, http, opening };
-        let memory = Memory::new(parts);
+        let memory = Memory::new(memory::Parts {
+            home: home_held,
+            lock: lock_held,
+            key,
+            store,
+            catalogue,
+            engine,
+            network,
+            metrics,
+            http,
+            opening,
+        });
         for ticket in home.tickets()? {
             let memory = memory.clone();
             let joined = tokio::task::spawn_blocking(move || memory.join_ticket(&ticket)).await;
@@ -201,6 +223,26 @@ impl Daemon {
         self.network.shutdown().await;
         Ok(())
     }
+}
+
+/// How the network is to run. The pre-shared key is the one named, else `swarm.key` in the home if it is there.
+fn network_config(home: &Home, options: &UpOptions) -> Result<NetworkConfig, DaemonError> {
+    let mut config = NetworkConfig::new([0; 32]);
+    let usual = home.dir().join(KEY_FILE);
+    let file = options.psk.clone().or_else(|| usual.exists().then_some(usual));
+    config.psk = file.map(|path| read_psk(&path)).transpose()?;
+    if config.psk.is_some() {
+        tracing::info!("a pre-shared key is in use: only nodes with the same one can connect, and QUIC is off");
+    }
+    config.mdns = options.mdns;
+    config.quic = options.quic && config.psk.is_none();
+    config.announce = options.announce.clone();
+    config.relay = options.relay.then(|| options.relay_limits.clone());
+    config.use_relays = options.use_relays;
+    config.via = options.via.clone();
+    config.dht = options.dht;
+    config.limits = options.limits.clone();
+    Ok(config)
 }
 
 /// Makes a directory that only this user can look into, or makes it so.

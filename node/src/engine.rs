@@ -1,12 +1,16 @@
 //! The engine: runs [`folklore_protocol::Node`] on the real network, the real store and the wall clock.
 //!
 //! One task owns the state machine and does nothing slow. What verifies, hashes or writes runs on blocking threads and comes
-//! back as an event; what is sent goes to the network's queues. Everybody else talks to it through [`EngineHandle`].
+//! back as an event; what is sent goes to the network's queues. Everybody else talks to it through [`EngineHandle`]. `book` is
+//! the address book on disk, `neighbours` what the engine itself sees to among peers.
+
+mod book;
+mod neighbours;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -19,21 +23,20 @@ use folklore_store::{
     catalogue::Catalogue,
     error::WriteError,
 };
-use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::network::{self, Address, Network, NetworkEvent, NetworkHandle};
+use crate::{
+    metrics::{Direction, Metrics},
+    network::{self, Address, Network, NetworkEvent, NetworkHandle},
+};
+use book::Book;
+use neighbours::Neighbours;
+pub use neighbours::{PUBLIC_SALT, dht_key};
 
 /// Commands that may wait for the engine.
 const COMMAND_QUEUE: usize = 256;
-/// The address book is written at most this often.
+/// The address book is written at most this often, and the neighbourhood looked at.
 const BOOK_PAUSE: Duration = Duration::from_secs(2);
-/// Peers in the address book, addresses of each, and bytes of an address: together below what a setting holds (64 KiB).
-const MAX_BOOK_PEERS: usize = 128;
-const MAX_BOOK_ADDRESSES: usize = 3;
-const MAX_BOOK_ADDRESS_BYTES: usize = 128;
-/// The name of the address book among the store's settings.
-const BOOK: &str = "peers";
 /// Without a deadline the engine looks round this often.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -64,8 +67,18 @@ pub struct PeerView {
     pub id: AuthorId,
     /// Where, best first.
     pub addresses: Vec<String>,
+    /// Whether a person, a ticket or the configuration named it.
+    pub named: bool,
     /// Whether a connection stands.
     pub connected: bool,
+    /// When it is dialled next.
+    pub next_dial: Option<Time>,
+    /// Dials that came to nothing since it was last connected.
+    pub failures: u32,
+    /// Why the last of them did.
+    pub last_error: Option<String>,
+    /// Until when it is shut out for breaking the protocol.
+    pub barred_until: Option<Time>,
     /// Whether it greeted, so that it is known which banks it shares.
     pub greeted: bool,
     /// Records that came from it and were new.
@@ -93,6 +106,19 @@ pub struct BankView {
     pub missing: usize,
 }
 
+/// An address that is dialled, and nobody has answered there yet.
+#[derive(Debug, Clone)]
+pub struct DialView {
+    /// Where.
+    pub address: String,
+    /// When it is dialled next.
+    pub next_dial: Option<Time>,
+    /// Dials that came to nothing.
+    pub failures: u32,
+    /// Why the last of them did.
+    pub last_error: Option<String>,
+}
+
 /// The engine's state, at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -100,6 +126,8 @@ pub struct Snapshot {
     pub banks: BTreeMap<BankId, BankView>,
     /// Every peer known, ascending by id.
     pub peers: Vec<PeerView>,
+    /// Addresses where nobody has answered yet.
+    pub dialing: Vec<DialView>,
 }
 
 /// What came of a query to the peers.
@@ -178,8 +206,12 @@ pub struct Parts {
     pub network: Network,
     /// Delays and bounds.
     pub config: Config,
-    /// Addresses given on the command line, dialled for ever.
+    /// Addresses given on the command line or in the configuration, dialled for ever.
     pub dial: Vec<String>,
+    /// Peers connected at which the engine begins to let go of those it has nothing to do with.
+    pub enough_peers: usize,
+    /// Where it counts.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Starts the engine; the handle stops it when dropped.
@@ -200,15 +232,11 @@ pub fn start(parts: Parts) -> EngineHandle {
         book: Book::default(),
         book_edition: 0,
         book_written: Arc::default(),
+        neighbours: Neighbours::new(parts.enough_peers),
+        metrics: parts.metrics,
     };
     tokio::spawn(engine.run(parts.network.events, receiver, results, parts.dial));
     EngineHandle { commands, clock }
-}
-
-/// Peers to dial again after a restart.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Book {
-    peers: BTreeMap<String, Vec<String>>,
 }
 
 struct Engine {
@@ -226,6 +254,8 @@ struct Engine {
     book_edition: u64,
     /// The latest edition on disk.
     book_written: Arc<Mutex<u64>>,
+    neighbours: Neighbours,
+    metrics: Arc<Metrics>,
 }
 
 impl Engine {
@@ -240,6 +270,7 @@ impl Engine {
             let held = whole_records(&self.store, &self.catalogue, &info.id);
             self.handle(Event::BankOpened { bank: info.id, held });
         }
+        self.publish_banks();
         self.read_book();
         for address in dial {
             let (peer, address) = split_address(&address);
@@ -258,9 +289,21 @@ impl Engine {
                     Some(command) => self.command(command),
                     None => break,
                 },
-                Some(event) = results.recv() => self.handle(event),
+                Some(event) = results.recv() => {
+                    if let Event::Admitted { results, .. } = &event {
+                        self.metrics.admitted(results);
+                    }
+                    let ruled = matches!(event, Event::PolicyChanged { .. });
+                    self.handle(event);
+                    if ruled {
+                        self.publish_banks();
+                    }
+                }
                 () = tokio::time::sleep(wait) => self.handle(Event::Tick),
-                _ = book_due.tick() => self.write_book(None),
+                _ = book_due.tick() => {
+                    self.write_book(None);
+                    self.let_go();
+                }
             }
         }
         tracing::debug!("the engine has stopped");
@@ -268,7 +311,13 @@ impl Engine {
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Event(event) => self.handle(*event),
+            Command::Event(event) => {
+                let banks_change = matches!(*event, Event::BankOpened { .. } | Event::PolicyChanged { .. });
+                self.handle(*event);
+                if banks_change {
+                    self.publish_banks();
+                }
+            }
             Command::Ask { bank, query, hits, within_ms, reply } => {
                 self.next_ask += 1;
                 let (ask, deadline) = (self.next_ask, self.clock.now() + within_ms);
@@ -294,7 +343,12 @@ impl Engine {
         let view = |(id, peer): (&AuthorId, &folklore_protocol::Peer)| PeerView {
             id: *id,
             addresses: peer.addresses.clone(),
+            named: peer.is_named(),
             connected: peer.connected,
+            next_dial: peer.next_dial(),
+            failures: peer.failures(),
+            last_error: self.neighbours.error_of(id),
+            barred_until: peer.barred_until(),
             greeted: peer.greeted,
             records_in: peer.records_in,
             records_out: peer.records_out,
@@ -302,26 +356,40 @@ impl Engine {
             last_sync: peer.last_sync,
             complete_as_of: peer.complete_as_of.clone(),
         };
-        Snapshot { banks, peers: self.node.peers().iter().map(view).collect() }
+        let dial = |(address, next_dial, failures): (&str, Option<Time>, u32)| DialView {
+            address: address.to_owned(),
+            next_dial,
+            failures,
+            last_error: self.neighbours.error_at(address),
+        };
+        let dialing = self.node.peers().unnamed().map(dial).collect();
+        Snapshot { banks, peers: self.node.peers().iter().map(view).collect(), dialing }
     }
 
     fn network_event(&mut self, event: NetworkEvent) {
         match event {
-            NetworkEvent::Connected { peer, address, dialer } => {
+            NetworkEvent::Connected { peer, address, dialer, route } => {
                 let peer = AuthorId(peer);
-                tracing::info!(%peer, address, dialer, "connected");
+                tracing::info!(%peer, address, dialer, ?route, "connected");
+                self.metrics.session();
+                self.neighbours.connected(peer, dialer.then_some(address.as_str()), self.clock.now());
                 self.handle(Event::Connected { peer, dialled: dialer.then_some(address) });
             }
             NetworkEvent::Disconnected { peer, reason } => {
                 let peer = AuthorId(peer);
                 tracing::info!(%peer, %reason, "disconnected");
+                self.metrics.session_ended(neighbours::why(&reason));
+                self.neighbours.disconnected(&peer);
                 self.handle(Event::Disconnected { peer });
             }
             NetworkEvent::DialFailed { target, error } => self.dial_failed(target, &error),
             NetworkEvent::Frame { peer, bytes } => {
                 let peer = AuthorId(peer);
                 match Message::decode(&bytes) {
-                    Ok(message) => self.handle(Event::Received { peer, message }),
+                    Ok(message) => {
+                        self.count_received(&message, bytes.len());
+                        self.handle(Event::Received { peer, message });
+                    }
                     Err(error) => {
                         tracing::warn!(%peer, %error, "a frame is not a message");
                         self.handle(Event::Malformed { peer, error });
@@ -329,6 +397,11 @@ impl Engine {
                 }
             }
             NetworkEvent::Discovered { peer, addresses } => self.learn(AuthorId(peer), addresses, true),
+            NetworkEvent::Found { peer, addresses } => {
+                for address in addresses {
+                    self.handle(Event::PeerFound { peer: AuthorId(peer), address });
+                }
+            }
             NetworkEvent::Identified { peer, address, listen_addresses } => {
                 let peer = AuthorId(peer);
                 // Only from a peer on this machine are loopback addresses of use here.
@@ -347,8 +420,18 @@ impl Engine {
         }
     }
 
+    fn count_received(&self, message: &Message, bytes: usize) {
+        self.metrics.message(Direction::In, message, bytes);
+        if let Message::Push { bank, item: Item { record, body: Some(_) }, .. } = message
+            && let Ok(record) = folklore_protocol::UnverifiedRecord::parse(record)
+        {
+            self.metrics.pushed_body(self.node.knows(bank, &record.id()));
+        }
+    }
+
     fn dial_failed(&mut self, target: network::DialTarget, error: &network::DialError) {
         tracing::debug!(%error, "a dial came to nothing");
+        self.metrics.dial_failed();
         let own = matches!(error, network::DialError::OwnIdentity);
         let target = match (target.peer, target.addresses.into_iter().next()) {
             (Some(peer), _) => DialTarget::Peer(AuthorId(peer)),
@@ -362,6 +445,7 @@ impl Engine {
             self.handle(Event::DialFailed { target, own: true });
             return;
         }
+        self.neighbours.dial_failed(&target, error);
         self.handle(Event::DialFailed { target, own });
     }
 
@@ -375,8 +459,14 @@ impl Engine {
     fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Send { peer, message } => {
-                if let Err(error) = self.network.send(peer.0, message.encode()) {
-                    tracing::debug!(%peer, %error, "a message was dropped");
+                let frame = message.encode();
+                let bytes = frame.len();
+                match self.network.send(peer.0, frame) {
+                    Ok(()) => self.metrics.message(Direction::Out, &message, bytes),
+                    Err(error) => {
+                        self.metrics.dropped();
+                        tracing::debug!(%peer, %error, "a message was dropped");
+                    }
                 }
             }
             Effect::Dial { target, addresses } => {
@@ -387,6 +477,7 @@ impl Engine {
                 if let Err(error) = self.network.dial(network::DialTarget { peer, addresses }) {
                     let own = matches!(error, network::DialError::OwnIdentity);
                     tracing::debug!(%error, "a dial was not begun");
+                    self.neighbours.dial_failed(&target, &error);
                     // Through the queue: the state machine is in the middle of its effects.
                     let _ = self.done.send(Event::DialFailed { target, own });
                 }
@@ -457,59 +548,6 @@ impl Engine {
                 // Fails only once the engine has stopped.
                 let _ = done.send(event);
             }
-        });
-    }
-
-    fn read_book(&mut self) {
-        let Some(bytes) = self.store.setting(BOOK) else { return };
-        match serde_json::from_slice::<Book>(&bytes) {
-            Ok(book) => self.book = book,
-            Err(error) => tracing::warn!(%error, "the address book is unreadable and is begun anew"),
-        }
-        for (peer, addresses) in self.book.peers.clone() {
-            if let Ok(peer) = peer.parse() {
-                self.learn(peer, addresses, true);
-            }
-        }
-    }
-
-    /// Peers worth dialling after a restart, as many as fit: those connected or heard of latest first.
-    fn peers_to_remember(&self) -> BTreeMap<String, Vec<String>> {
-        let mut kept: Vec<_> =
-            self.node.peers().iter().filter(|(_, p)| p.is_kept() && !p.addresses.is_empty()).collect();
-        kept.sort_by_key(|(id, p)| (std::cmp::Reverse((p.connected, p.last_sync)), **id));
-        kept.truncate(MAX_BOOK_PEERS);
-        let addresses = |p: &folklore_protocol::Peer| {
-            let short = p.addresses.iter().filter(|a| a.len() <= MAX_BOOK_ADDRESS_BYTES);
-            short.take(MAX_BOOK_ADDRESSES).cloned().collect()
-        };
-        kept.into_iter().map(|(id, p)| (id.to_string(), addresses(p))).collect()
-    }
-
-    /// Writes the address book when it has changed, or when somebody waits for it to be on disk.
-    fn write_book(&mut self, waiting: Option<oneshot::Sender<Result<(), WriteError>>>) {
-        let book = Book { peers: self.peers_to_remember() };
-        if book == self.book && waiting.is_none() {
-            return;
-        }
-        let Ok(bytes) = serde_json::to_vec(&book) else { return };
-        self.book = book;
-        self.book_edition += 1;
-        let (edition, written) = (self.book_edition, Arc::clone(&self.book_written));
-        self.work(None, move |store, _| {
-            // Held while writing, so that an older edition never lands on a newer one.
-            let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
-            let done = if *written > edition { Ok(()) } else { store.set_setting(BOOK, &bytes) };
-            if let Err(error) = &done {
-                tracing::warn!(%error, "the address book could not be written");
-            } else {
-                *written = edition.max(*written);
-            }
-            if let Some(waiting) = waiting {
-                // Whoever waited may have gone.
-                let _ = waiting.send(done);
-            }
-            Vec::new()
         });
     }
 }

@@ -4,7 +4,10 @@
 //! identity.key   the secret seed, 64 hex digits, mode 0600; a directory with this file is a home
 //! home.json      the bank that the home owns, and the tickets of those it joined
 //! lock           locked by whoever may write here: the daemon, or `init` for a moment
+//! network.json   how the node connects, written by a person; may be absent
+//! swarm.key      the pre-shared key of a private network, written by a person, mode 0600; may be absent
 //! daemon.json    where the running daemon answers, and the token, mode 0600
+//! door.token     the token alone, for programs that read it from a file (Prometheus), mode 0600
 //! store/         the bank on disk
 //! ```
 
@@ -29,6 +32,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     api::{ApiError, ErrorCode},
+    settings::NetworkSettings,
     ticket::Ticket,
 };
 
@@ -46,6 +50,8 @@ const IDENTITY: &str = "identity.key";
 const SETTINGS: &str = "home.json";
 const LOCK: &str = "lock";
 const DAEMON: &str = "daemon.json";
+const TOKEN: &str = "door.token";
+const NETWORK: &str = "network.json";
 const STORE: &str = "store";
 
 /// Why something about a home did not work. Nothing in it was changed.
@@ -359,16 +365,32 @@ impl Home {
 
     /// Says where this process, which holds the lock, answers. To be called when it does.
     pub fn write_daemon(&self, _lock: &HomeLock, notice: &DaemonNotice) -> Result<(), HomeError> {
+        self.write(TOKEN, notice.token.as_bytes())?;
         self.write_json(DAEMON, notice)
+    }
+
+    /// How the node is to connect, where a person wrote it down.
+    pub fn network_settings(&self) -> Result<NetworkSettings, HomeError> {
+        let Some(bytes) = self.read(NETWORK)? else { return Ok(NetworkSettings::default()) };
+        NetworkSettings::parse(&bytes).map_err(|reason| HomeError::Damaged {
+            path: self.dir.join(NETWORK),
+            reason,
+            remedy: "put that right in it, or remove it",
+        })
     }
 
     /// Takes the notice back, at a clean stop.
     pub fn remove_daemon(&self, _lock: &HomeLock) -> Result<(), HomeError> {
-        let path = self.dir.join(DAEMON);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(HomeError::Io { path, source: error }),
-            _ => Ok(()),
+        for name in [DAEMON, TOKEN] {
+            let path = self.dir.join(name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(HomeError::Io { path, source: error });
+                }
+                _ => {}
+            }
         }
+        Ok(())
     }
 
     /// Permission bits of the key file that let others read or change it; 0 when it is private.

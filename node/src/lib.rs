@@ -9,6 +9,8 @@ pub mod formats;
 pub mod home;
 pub mod http;
 pub mod memory;
+pub mod metrics;
 pub mod network;
 pub mod service;
+pub mod settings;
 pub mod ticket;

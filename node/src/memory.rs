@@ -9,7 +9,7 @@ mod teach;
 
 pub(crate) use import::{clean_run, lesson_of};
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use folklore_protocol::{AuthorId, BankId, Keypair, LessonId};
 use folklore_store::{
@@ -24,6 +24,7 @@ use crate::{
     api::{self, Answer, ApiError, MIN_ID_PREFIX, MemoryApi},
     engine::{self, EngineHandle, Snapshot},
     home::{Home, HomeLock},
+    metrics::Metrics,
     network::NetworkHandle,
 };
 
@@ -42,6 +43,7 @@ struct Inner {
     catalogue: Arc<Catalogue>,
     engine: EngineHandle,
     network: NetworkHandle,
+    metrics: Arc<Metrics>,
     http: SocketAddr,
     /// What opening the store took, in words.
     opening: Vec<String>,
@@ -63,6 +65,8 @@ pub struct Parts {
     pub engine: EngineHandle,
     /// The carrier.
     pub network: NetworkHandle,
+    /// Where it counts.
+    pub metrics: Arc<Metrics>,
     /// Where the HTTP door is.
     pub http: SocketAddr,
     /// What opening the store took, in words; empty when there is nothing to say.
@@ -72,8 +76,8 @@ pub struct Parts {
 impl Memory {
     /// The service over running parts.
     pub fn new(parts: Parts) -> Self {
-        let Parts { home, lock, key, store, catalogue, engine, network, http, opening } = parts;
-        Self(Arc::new(Inner { home, lock, key, store, catalogue, engine, network, http, opening }))
+        let Parts { home, lock, key, store, catalogue, engine, network, metrics, http, opening } = parts;
+        Self(Arc::new(Inner { home, lock, key, store, catalogue, engine, network, metrics, http, opening }))
     }
 
     /// Runs what touches the disk on a blocking thread.
@@ -157,6 +161,7 @@ impl Memory {
                 known_root: view.known_root.to_string(),
                 held_root: view.held_root.to_string(),
                 default: bank.id == default,
+                public: bank.salt == engine::PUBLIC_SALT,
                 name: bank.name,
             })
         };
@@ -193,6 +198,7 @@ impl MemoryApi for Memory {
                 recovery: m.recovery(),
                 redaction: api::RedactionInfo { rules_version: redact::RULES_VERSION },
                 traffic: api::Traffic { bytes_in: counters.total.bytes_in, bytes_out: counters.total.bytes_out },
+                network: m.network_info(&snapshot),
             })
         })
         .await
@@ -203,7 +209,13 @@ impl MemoryApi for Memory {
     }
 
     async fn recall(&self, request: api::RecallRequest) -> Answer<api::RecallResponse> {
-        self.recall_now(request).await
+        let network = request.scope == api::Scope::Network;
+        let began = Instant::now();
+        let answer = self.recall_now(request).await;
+        if answer.is_ok() {
+            self.0.metrics.recalled(network, began.elapsed());
+        }
+        answer
     }
 
     async fn show(&self, id: String) -> Answer<api::ShowResponse> {
@@ -227,8 +239,8 @@ impl MemoryApi for Memory {
         self.blocking(move |m| Ok(api::BankListResponse { banks: m.bank_infos(&snapshot) })).await
     }
 
-    async fn bank_create(&self, name: String) -> Answer<api::BankInfo> {
-        let id = self.blocking(move |m| m.create_bank(&name)).await?;
+    async fn bank_create(&self, name: String, public: bool) -> Answer<api::BankInfo> {
+        let id = self.blocking(move |m| m.create_bank(&name, public)).await?;
         let snapshot = self.snapshot().await?;
         let named = |bank: &api::BankInfo| bank.id == id.to_string();
         let found = self.bank_infos(&snapshot).into_iter().find(named);
@@ -245,7 +257,8 @@ impl MemoryApi for Memory {
 
     async fn peers(&self) -> Answer<api::PeersResponse> {
         let snapshot = self.snapshot().await?;
-        Ok(api::PeersResponse { peers: self.peer_infos(&snapshot, &self.0.network.counters()) })
+        let peers = self.peer_infos(&snapshot, &self.0.network.counters());
+        Ok(api::PeersResponse { peers, dialing: self.dial_infos(&snapshot) })
     }
 
     async fn sync(&self, request: api::SyncRequest) -> Answer<api::SyncResponse> {
@@ -255,6 +268,11 @@ impl MemoryApi for Memory {
     async fn doctor(&self, request: api::DoctorRequest) -> Answer<api::DoctorResponse> {
         let snapshot = self.snapshot().await?;
         self.blocking(move |m| m.examine(request, &snapshot)).await
+    }
+
+    async fn metrics(&self) -> Answer<String> {
+        let snapshot = self.snapshot().await?;
+        self.blocking(move |m| m.metrics_now(&snapshot)).await
     }
 
     async fn block(&self, peer: String, blocked: bool) -> Answer<api::BlockResponse> {

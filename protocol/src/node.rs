@@ -97,6 +97,13 @@ pub enum Event {
         /// Dial it for ever (a person, a ticket, the address book said so).
         keep: bool,
     },
+    /// Somebody says that a peer holds a bank of this node's: it is dialled while more neighbours are wanted.
+    PeerFound {
+        /// Who.
+        peer: AuthorId,
+        /// Where.
+        address: String,
+    },
     /// A connection stands. One per peer until [`Event::Disconnected`].
     Connected {
         /// With whom.
@@ -384,6 +391,11 @@ impl Node {
         self.banks.get(bank).is_some_and(|b| b.known.holds(id))
     }
 
+    /// Whether a record is known: held, declined, or on its way to storage.
+    pub fn knows(&self, bank: &BankId, id: &RecordId) -> bool {
+        self.banks.get(bank).is_some_and(|b| !b.is_new(id))
+    }
+
     /// Takes one event. Timers that are due by `now` are handled first. Afterwards drain [`Node::next_effect`].
     pub fn handle(&mut self, event: Event, now: Time) {
         self.fire_timers(now);
@@ -402,6 +414,11 @@ impl Node {
                 }
             }
             Event::AddressLearned { peer: None, address, .. } => self.peers.learn_unnamed(address, now),
+            Event::PeerFound { peer, address } => {
+                if peer != self.me {
+                    self.peers.found(peer, address, now);
+                }
+            }
             Event::Connected { peer, dialled } => self.connected(peer, dialled, now),
             Event::Disconnected { peer } => self.disconnected(peer, now),
             Event::DialFailed { target: DialTarget::Address(address), own: true } => self.peers.drop_unnamed(&address),

@@ -1,6 +1,16 @@
 //! The address book: whom this node knows, how to reach them, when to dial again, and how complete it is with each.
+//!
+//! Whom a person, a ticket or the configuration named is dialled for ever. Others that are known to hold a bank of this node's
+//! are candidates for its neighbourhood: they are dialled for ever too, but only while fewer than [`WANTED_NEIGHBOURS`] are
+//! connected, first those whose network ([`AddressGroup`]) has no neighbour yet, and never more than [`NEIGHBOURS_PER_GROUP`]
+//! of one network. Addresses are cheap within one network and dear over many: whoever wants to surround a node, and so decide
+//! what it hears, needs hosts all over the internet (eclipse attacks on Bitcoin's peer-to-peer network, Heilman et al.,
+//! USENIX Security 2015; their remedy is the same).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
@@ -12,6 +22,58 @@ use crate::{
     message::{BankTag, GreetedBank},
     time::Time,
 };
+
+/// Neighbours that are enough: of peers that nobody named, no more are dialled while so many peers are connected. Announcements
+/// reach thousands of nodes over a tree of much lower degree, and each neighbour costs a comparison of roots now and then.
+pub const WANTED_NEIGHBOURS: usize = 32;
+/// Peers that nobody named, connected or being dialled, of one network.
+pub const NEIGHBOURS_PER_GROUP: usize = 4;
+/// A candidate that has no place is looked at again after this, milliseconds.
+const NO_PLACE_MS: u64 = 15_000;
+
+/// The network an address belongs to, as far as that says who can hand out addresses in it: the /16 of an IPv4 address, the /32
+/// of an IPv6 address, about what one provider has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AddressGroup {
+    /// The first two bytes.
+    V4([u8; 2]),
+    /// The first four bytes.
+    V6([u8; 4]),
+}
+
+impl AddressGroup {
+    /// The group of a multiaddress; of the relay, where it goes through one. `None` for addresses of this machine and of
+    /// private networks, which are no stranger's to choose, and for names: they are bounded by nothing but their number.
+    pub fn of(address: &str) -> Option<Self> {
+        let mut parts = address.split('/');
+        if parts.next() != Some("") {
+            return None;
+        }
+        let ip: IpAddr = match (parts.next()?, parts.next()?) {
+            ("ip4", ip) => IpAddr::V4(ip.parse().ok()?),
+            ("ip6", ip) => ip.parse::<Ipv6Addr>().ok()?.to_canonical(),
+            _ => return None,
+        };
+        match ip {
+            IpAddr::V4(ip) => (!is_near_v4(ip)).then(|| {
+                let [a, b, ..] = ip.octets();
+                Self::V4([a, b])
+            }),
+            IpAddr::V6(ip) => {
+                let near =
+                    ip.is_loopback() || ip.is_unspecified() || ip.is_unique_local() || ip.is_unicast_link_local();
+                let [a, b, c, d, ..] = ip.octets();
+                (!near).then_some(Self::V6([a, b, c, d]))
+            }
+        }
+    }
+}
+
+fn is_near_v4(ip: Ipv4Addr) -> bool {
+    let [a, b, ..] = ip.octets();
+    let carrier_grade = a == 100 && b & 0xc0 == 64;
+    ip.is_loopback() || ip.is_unspecified() || ip.is_private() || ip.is_link_local() || carrier_grade
+}
 
 /// What can be dialled: a known peer, or an address whose peer will be known once it answers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,8 +142,10 @@ pub struct Peer {
     pub records_out: u64,
     /// For each bank: everything the peer held at this time is here.
     pub complete_as_of: BTreeMap<BankId, Time>,
-    /// Given by a person, a ticket or the address book: dialled for ever.
+    /// Dialled for ever: named, or known to hold a bank of this node's.
     pub(crate) keep: bool,
+    /// Given by a person, a ticket or the configuration: dialled whatever network it is in.
+    pub(crate) named: bool,
     /// Banks whose regular comparison is armed for this connection.
     pub(crate) compared_regularly: BTreeSet<BankId>,
     pub(crate) tags: BTreeMap<BankTag, GreetedBank>,
@@ -100,6 +164,31 @@ impl Peer {
     /// Whether it is dialled for ever: a person, a ticket or the address book named it, or it shares a bank.
     pub fn is_kept(&self) -> bool {
         self.keep
+    }
+
+    /// Whether a person, a ticket or the configuration named it.
+    pub fn is_named(&self) -> bool {
+        self.named
+    }
+
+    /// When it is dialled next, if it is away and dialled at all.
+    pub fn next_dial(&self) -> Option<Time> {
+        if self.connected || self.addresses.is_empty() { None } else { self.dialling.next() }
+    }
+
+    /// Dials and connections that came to nothing since the last one that stood.
+    pub fn failures(&self) -> u32 {
+        self.dialling.failures
+    }
+
+    /// Until when it is shut out for breaking the protocol.
+    pub fn barred_until(&self) -> Option<Time> {
+        self.barred_until
+    }
+
+    /// The network it counts for: that of its best address.
+    fn group(&self) -> Option<AddressGroup> {
+        self.addresses.first().and_then(|address| AddressGroup::of(address))
     }
 }
 
@@ -135,7 +224,21 @@ impl Peers {
         self.by_id.iter().filter(|(_, p)| p.connected).map(|(id, _)| *id).collect()
     }
 
-    /// Notes where a peer may be; true if that is news. `keep`: dial it for ever.
+    /// Addresses that were named and whose peer is not known yet, each with when it is dialled next and how often it failed.
+    pub fn unnamed(&self) -> impl Iterator<Item = (&str, Option<Time>, u32)> {
+        self.unnamed.iter().map(|(address, dialling)| (address.as_str(), dialling.next(), dialling.failures))
+    }
+
+    /// Notes that a peer is said to hold a bank of this node's: a candidate.
+    pub(crate) fn found(&mut self, id: AuthorId, address: String, now: Time) {
+        let named = self.get(&id).is_some_and(|p| p.named);
+        self.learn(id, address, true, now);
+        if let Some(peer) = self.by_id.get_mut(&id) {
+            peer.named = named;
+        }
+    }
+
+    /// Notes where a peer may be; true if that is news. `keep`: it was named, dial it for ever.
     pub(crate) fn learn(&mut self, id: AuthorId, address: String, keep: bool, now: Time) -> bool {
         if address.len() > MAX_ADDRESS_BYTES {
             return false;
@@ -145,6 +248,7 @@ impl Peers {
         }
         let peer = self.by_id.entry(id).or_default();
         peer.keep |= keep;
+        peer.named |= keep;
         if peer.keep && !peer.connected && peer.dialling.due.is_none() && peer.dialling.under_way.is_none() {
             peer.dialling.due = Some(now);
         }
@@ -180,6 +284,7 @@ impl Peers {
         if let Some(address) = dialled.filter(|a| a.len() <= MAX_ADDRESS_BYTES) {
             if self.unnamed.remove(&address).is_some() {
                 peer.keep = true;
+                peer.named = true;
             }
             peer.addresses.retain(|a| *a != address);
             peer.addresses.insert(0, address);
@@ -244,20 +349,73 @@ impl Peers {
         }
     }
 
-    /// Whom to dial now; each is then under way until it connects or fails.
+    /// Whom to dial now; each is then under way until it connects or fails. Candidates without a place wait.
     pub(crate) fn due(&mut self, now: Time) -> Vec<(DialTarget, Vec<String>)> {
         let mut out = Vec::new();
         let is_due = |d: &Dialling| d.next().is_some_and(|t| t <= now);
+        let mut candidates = Vec::new();
         for (id, peer) in &mut self.by_id {
             if !peer.connected && is_due(&peer.dialling) && !peer.addresses.is_empty() {
-                peer.dialling.begin(now);
-                out.push((DialTarget::Peer(*id), peer.addresses.clone()));
+                if peer.named {
+                    peer.dialling.begin(now);
+                    out.push((DialTarget::Peer(*id), peer.addresses.clone()));
+                } else {
+                    candidates.push(*id);
+                }
             }
+        }
+        if !candidates.is_empty() {
+            out.extend(self.choose(candidates, now));
         }
         for (address, dialling) in &mut self.unnamed {
             if is_due(dialling) {
                 dialling.begin(now);
                 out.push((DialTarget::Address(address.clone()), vec![address.clone()]));
+            }
+        }
+        out
+    }
+
+    /// Dials those of the candidates that have a place in the neighbourhood, spread over networks; the others wait.
+    fn choose(&mut self, mut candidates: Vec<AuthorId>, now: Time) -> Vec<(DialTarget, Vec<String>)> {
+        let (mut neighbours, mut of_group) = (0, BTreeMap::<AddressGroup, usize>::new());
+        for peer in self.by_id.values().filter(|p| p.connected || p.dialling.under_way.is_some()) {
+            neighbours += 1;
+            if let Some(group) = peer.group().filter(|_| !peer.named) {
+                *of_group.entry(group).or_default() += 1;
+            }
+        }
+        // Of several of one network the one that waits longest, so that one that never answers does not keep the others out.
+        let waiting = |peers: &Self, id: &AuthorId| peers.get(id).and_then(|p| p.dialling.due);
+        candidates.sort_by_key(|id| (waiting(self, id), *id));
+        let mut out = Vec::new();
+        while !candidates.is_empty() {
+            let place = |id: &AuthorId| {
+                self.get(id).and_then(Peer::group).map_or(0, |g| of_group.get(&g).copied().unwrap_or(0))
+            };
+            let Some((at, id, taken)) = candidates
+                .iter()
+                .enumerate()
+                .map(|(at, id)| (at, *id, place(id)))
+                .min_by_key(|(at, _, taken)| (*taken, *at))
+            else {
+                break;
+            };
+            if neighbours >= WANTED_NEIGHBOURS || taken >= NEIGHBOURS_PER_GROUP {
+                break; // And so it is for all that are left: this one had the best claim.
+            }
+            candidates.remove(at);
+            let Some(peer) = self.by_id.get_mut(&id) else { continue };
+            peer.dialling.begin(now);
+            neighbours += 1;
+            if let Some(group) = peer.group() {
+                *of_group.entry(group).or_default() += 1;
+            }
+            out.push((DialTarget::Peer(id), peer.addresses.clone()));
+        }
+        for id in candidates {
+            if let Some(peer) = self.by_id.get_mut(&id) {
+                peer.dialling.due = Some(now + NO_PLACE_MS);
             }
         }
         out
@@ -332,6 +490,110 @@ mod tests {
         assert_eq!(peers.due(Time(0)).len(), 1);
         assert_eq!(peers.next_due(), Some(Time(DIAL_GIVEN_UP_MS)));
         assert_eq!(peers.due(Time(DIAL_GIVEN_UP_MS)).len(), 1);
+    }
+
+    fn at(group: u8, host: u8) -> String {
+        format!("/ip4/203.{group}.0.{host}/tcp/4001")
+    }
+
+    fn dialled(out: Vec<(DialTarget, Vec<String>)>) -> Vec<AuthorId> {
+        out.into_iter()
+            .filter_map(|(target, _)| match target {
+                DialTarget::Peer(id) => Some(id),
+                DialTarget::Address(_) => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_network_that_is_not_represented_comes_before_one_that_is() {
+        let mut peers = Peers::default();
+        for n in 0..40 {
+            peers.found(peer(n), at(1, n as u8), Time(0));
+        }
+        for n in 40..70 {
+            peers.found(peer(n), at(n as u8, 1), Time(0));
+        }
+        let out = dialled(peers.due(Time(0)));
+        assert_eq!(out.len(), WANTED_NEIGHBOURS);
+        let of_group = |group: u8| {
+            let prefix = format!("/ip4/203.{group}.");
+            out.iter().filter(|id| peers.get(id).is_some_and(|p| p.addresses[0].starts_with(&prefix))).count()
+        };
+        assert!((40..70).all(|group| of_group(group) == 1), "each of thirty networks has one");
+        assert_eq!(of_group(1), 2, "and the crowded one the places that are left");
+    }
+
+    #[test]
+    fn one_network_gets_a_bounded_part_of_the_neighbourhood_until_one_goes() {
+        let (config, mut rng) = (Config::default(), ChaCha8Rng::from_seed([0; 32]));
+        let mut peers = Peers::default();
+        for n in 0..20 {
+            peers.found(peer(n), at(1, n as u8), Time(0));
+        }
+        let first = dialled(peers.due(Time(0)));
+        assert_eq!(first.len(), NEIGHBOURS_PER_GROUP);
+        for (n, id) in first.iter().enumerate() {
+            peers.connected_to(*id, Some(peers.get(id).unwrap().addresses[0].clone()), n as u64);
+        }
+        let later = peers.next_due().expect("the others wait");
+        assert!(dialled(peers.due(later)).is_empty(), "no place yet");
+        assert!(peers.next_due().is_some(), "and are not forgotten");
+        peers.disconnected(&first[0], &config, &mut rng, later);
+        let next = peers.next_due().expect("somebody is tried again") + NO_PLACE_MS;
+        let replaced = dialled(peers.due(next));
+        assert_eq!(replaced.len(), 1, "one place, one dial");
+    }
+
+    #[test]
+    fn whoever_was_named_is_dialled_whatever_network_it_is_in() {
+        let mut peers = Peers::default();
+        for n in 0..60 {
+            peers.learn(peer(n), at(1, n as u8), true, Time(0));
+        }
+        assert_eq!(peers.due(Time(0)).len(), 60);
+        peers.found(peer(0), at(1, 200), Time(1));
+        assert!(peers.get(&peer(0)).unwrap().is_named(), "that it was found as well makes it no stranger");
+    }
+
+    #[test]
+    fn private_addresses_and_names_are_bounded_by_the_neighbourhood_only() {
+        let mut peers = Peers::default();
+        for n in 0..10 {
+            peers.found(peer(n), format!("/ip4/10.0.0.{n}/tcp/1"), Time(0));
+            peers.found(peer(100 + n), format!("/dns/node{n}.example/tcp/1"), Time(0));
+        }
+        assert_eq!(peers.due(Time(0)).len(), 20);
+    }
+
+    #[test]
+    fn the_choice_is_the_same_every_time() {
+        let choose = || {
+            let mut peers = Peers::default();
+            for n in 0..200 {
+                peers.found(peer(n), at((n % 11) as u8, (n % 200) as u8), Time(u64::from(n % 3)));
+            }
+            dialled(peers.due(Time(10)))
+        };
+        assert_eq!(choose(), choose());
+    }
+
+    #[test]
+    fn groups_are_what_one_provider_has() {
+        let group = |text: &str| AddressGroup::of(text);
+        assert_eq!(group("/ip4/203.7.113.9/tcp/1"), Some(AddressGroup::V4([203, 7])));
+        assert_eq!(group("/ip6/2001:db8:1::1/udp/1/quic-v1"), Some(AddressGroup::V6([0x20, 0x01, 0x0d, 0xb8])));
+        assert_eq!(
+            group("/ip6/::ffff:203.7.0.1/tcp/1"),
+            Some(AddressGroup::V4([203, 7])),
+            "the same host by another name"
+        );
+        for near in ["/ip4/127.0.0.1/tcp/1", "/ip4/192.168.1.1/tcp/1", "/ip4/100.64.1.1/tcp/1", "/ip6/::1/tcp/1"] {
+            assert_eq!(group(near), None, "{near}");
+        }
+        for odd in ["", "/", "/ip4", "/ip4/x/tcp/1", "n3", "/dns/a.example/tcp/1"] {
+            assert_eq!(group(odd), None, "{odd}");
+        }
     }
 
     #[test]

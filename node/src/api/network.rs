@@ -3,11 +3,13 @@
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
 };
 
 use serde::{Deserialize, Serialize};
 
 use super::TimeMs;
+use crate::network::{NetworkLimits, RelayLimits};
 
 /// The embedder in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +42,9 @@ pub struct BankInfo {
     /// Whether lessons go here when a request names no bank: the bank joined last, else the home's own.
     #[serde(default)]
     pub default: bool,
+    /// Whether the DHT is told who holds it, so that strangers find it.
+    #[serde(default)]
+    pub public: bool,
 }
 
 /// A node that this one knows.
@@ -62,6 +67,121 @@ pub struct PeerInfo {
     /// Bytes sent to it since the daemon started.
     #[serde(default)]
     pub bytes_out: u64,
+    /// What the connection goes over.
+    #[serde(default)]
+    pub route: Option<RouteKind>,
+    /// Of a relayed connection: what the relay said its circuit carries before it ends and a new one is made.
+    #[serde(default)]
+    pub circuit: Option<CircuitInfo>,
+    /// Whether a person, a ticket or the configuration named it. Others are dialled while more neighbours are wanted.
+    #[serde(default)]
+    pub named: bool,
+    /// When it is dialled next, if it is away.
+    #[serde(default)]
+    pub next_attempt: Option<TimeMs>,
+    /// Attempts that came to nothing since it was last connected.
+    #[serde(default)]
+    pub failed_attempts: u32,
+    /// Why the last of them did.
+    #[serde(default)]
+    pub last_error: Option<String>,
+    /// Until when it is shut out for breaking the protocol.
+    #[serde(default)]
+    pub barred_until: Option<TimeMs>,
+}
+
+/// What a connection goes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RouteKind {
+    /// From host to host.
+    Direct,
+    /// From host to host, through a NAT that was opened with the help of a relay.
+    HolePunched,
+    /// Through a relay.
+    Relayed,
+}
+
+/// The bounds of a relayed circuit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CircuitInfo {
+    /// Bytes both ways together; null: the relay named no bound.
+    pub limit_bytes: Option<u64>,
+    /// Seconds; null: the relay named no bound.
+    pub limit_seconds: Option<u64>,
+}
+
+/// An address that is dialled, and where nobody has answered yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DialInfo {
+    /// Where.
+    pub address: String,
+    /// When it is dialled next.
+    pub next_attempt: Option<TimeMs>,
+    /// Attempts that came to nothing.
+    pub failed_attempts: u32,
+    /// Why the last of them did.
+    pub last_error: Option<String>,
+}
+
+/// Whether others can reach this node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NatKind {
+    /// Nobody has tested it: no node that does so (one with `--relay`) is connected.
+    #[default]
+    Unknown,
+    /// Somebody dialled this node and got through.
+    Public,
+    /// Somebody dialled this node and did not get through.
+    Private,
+}
+
+/// A relay's work for others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelayInfo {
+    /// Nodes that are reachable through this one.
+    pub reservations: u64,
+    /// Circuits now.
+    pub circuits: u64,
+}
+
+/// A node's part in the DHT of public banks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DhtInfo {
+    /// Whether it answers others' queries.
+    pub serving: bool,
+    /// Nodes it knows there.
+    pub nodes: u64,
+    /// Public banks of its own that it announces.
+    pub published: u64,
+    /// Banks of which it keeps the names of others that hold them.
+    pub kept: u64,
+}
+
+/// How this node is connected.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkInfo {
+    /// Whether others can reach it.
+    pub nat: NatKind,
+    /// Addresses that others confirmed, or that were configured.
+    pub external: Vec<String>,
+    /// What others are told, in tickets too.
+    pub announced: Vec<String>,
+    /// Relays through which it is reachable, node ids.
+    pub relays: Vec<String>,
+    /// Its work as a relay; null: it is none.
+    pub relay: Option<RelayInfo>,
+    /// Its part in the DHT.
+    pub dht: DhtInfo,
+    /// Whether only nodes with the same pre-shared key can connect.
+    pub private: bool,
+    /// Whether QUIC is on. A pre-shared key switches it off.
+    pub quic: bool,
+    /// How often each bound was hit since the daemon started, by its name.
+    pub limit_hits: BTreeMap<String, u64>,
+    /// Addresses where nobody has answered yet.
+    pub dialing: Vec<DialInfo>,
 }
 
 /// Work waiting in the durable queue.
@@ -118,6 +238,9 @@ pub struct Status {
     pub redaction: RedactionInfo,
     /// The links.
     pub traffic: Traffic,
+    /// How it is connected.
+    #[serde(default)]
+    pub network: NetworkInfo,
 }
 
 /// Answer of `bank list`.
@@ -133,6 +256,9 @@ pub struct BankListResponse {
 pub struct BankCreateRequest {
     /// Its name, at most 64 bytes.
     pub name: String,
+    /// Whether it is public: found by anybody who knows its owner and name, through the DHT. Cannot be changed later.
+    #[serde(default)]
+    pub public: bool,
 }
 
 /// `bank invite`.
@@ -179,6 +305,9 @@ pub struct BankJoinResponse {
 pub struct PeersResponse {
     /// The nodes known.
     pub peers: Vec<PeerInfo>,
+    /// Addresses where nobody has answered yet.
+    #[serde(default)]
+    pub dialing: Vec<DialInfo>,
 }
 
 /// `sync`.
@@ -284,8 +413,28 @@ pub struct UpOptions {
     pub listen: Vec<String>,
     /// Addresses that others are told, in tickets too, instead of those listened on; empty: the ones listened on.
     pub announce: Vec<String>,
+    /// Listen nowhere: others reach this node through relays, or not at all.
+    pub no_listen: bool,
     /// Addresses of peers to dial for ever.
     pub peers: Vec<String>,
+    /// Addresses of nodes by which others are found: dialled for ever as well.
+    pub bootstrap: Vec<String>,
+    /// Addresses of relays through which this node wants to be reached: dialled for ever as well.
+    pub via: Vec<String>,
+    /// Whether to be a relay for others.
+    pub relay: bool,
+    /// Whether to be reachable through relays as long as nobody has shown that it can be reached directly.
+    pub use_relays: bool,
+    /// Whether to serve the DHT of public banks even without one.
+    pub dht: bool,
+    /// Whether QUIC addresses may be used; not with a pre-shared key.
+    pub quic: bool,
+    /// A file with the pre-shared key of a private network; none: `swarm.key` in the home, if there is one.
+    pub psk: Option<PathBuf>,
+    /// Upper bounds on connections and memory.
+    pub limits: NetworkLimits,
+    /// Upper bounds of what is relayed for others.
+    pub relay_limits: RelayLimits,
     /// Where the HTTP door opens; loopback only. Port 0 takes any free port.
     pub http: SocketAddr,
     /// Whether to look for peers, and be found, on the local network.
@@ -295,7 +444,23 @@ pub struct UpOptions {
 impl Default for UpOptions {
     fn default() -> Self {
         let http = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Self { listen: Vec::new(), announce: Vec::new(), peers: Vec::new(), http, mdns: false }
+        Self {
+            listen: Vec::new(),
+            announce: Vec::new(),
+            no_listen: false,
+            peers: Vec::new(),
+            bootstrap: Vec::new(),
+            via: Vec::new(),
+            relay: false,
+            use_relays: true,
+            dht: false,
+            quic: true,
+            psk: None,
+            limits: NetworkLimits::default(),
+            relay_limits: RelayLimits::default(),
+            http,
+            mdns: false,
+        }
     }
 }
 

@@ -17,15 +17,19 @@ pub(super) enum BankCommand {
     Create {
         /// Its name
         name: String,
+        /// Let anybody who knows this node's id and the name find it: those who hold it are named in the DHT. Cannot be
+        /// changed later
+        #[arg(long)]
+        public: bool,
     },
     /// Print a ticket: all that another node needs to join
     Invite {
         /// Name or id of the bank [default: the one this home owns]
         bank: Option<String>,
     },
-    /// Join the bank of a ticket
+    /// Join the bank of a ticket, or a public bank
     Join {
-        /// What 'folklore bank invite' printed
+        /// What 'folklore bank invite' printed; or OWNER/NAME of a public bank, whose holders are then found in the DHT
         ticket: String,
     },
     /// List the banks this node holds
@@ -35,9 +39,10 @@ pub(super) enum BankCommand {
 pub(super) async fn run(command: BankCommand, context: &mut Context) -> Answer<u8> {
     let client = context.client()?;
     match command {
-        BankCommand::Create { name } => {
-            let answer = client.post("bank/create", &BankCreateRequest { name }).await?;
-            context.show(&answer, |bank: &BankInfo| format!("made bank {} ({})", bank.name, bank.id))?;
+        BankCommand::Create { name, public } => {
+            let answer = client.post("bank/create", &BankCreateRequest { name, public }).await?;
+            let kind = |bank: &BankInfo| if bank.public { "public bank" } else { "bank" };
+            context.show(&answer, |bank: &BankInfo| format!("made {} {} ({})", kind(bank), bank.name, bank.id))?;
         }
         BankCommand::Invite { bank } => {
             let answer = client.post("bank/invite", &BankInviteRequest { bank }).await?;
@@ -71,6 +76,7 @@ fn list(response: &BankListResponse) -> String {
             format!("held {}", short_hash(&bank.held_root)),
             format!("of {}", bank.owner),
             if bank.default { "default" } else { "" }.to_owned(),
+            if bank.public { "public" } else { "" }.to_owned(),
             bank.id.clone(),
         ]
     };

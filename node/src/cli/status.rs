@@ -4,7 +4,7 @@ use super::{
     Context, peers,
     words::{bytes, count, fields, short_hash, short_node, table},
 };
-use crate::api::{Answer, BankInfo, Status};
+use crate::api::{Answer, BankInfo, NatKind, NetworkInfo, Status};
 
 pub(super) async fn run(context: &mut Context) -> Answer<u8> {
     let answer = context.client()?.get("status").await?;
@@ -20,6 +20,11 @@ fn text(s: &Status) -> String {
         ("home", &s.data),
         ("http", &s.http),
         ("listening", &listening),
+        ("reachable", &reachable(&s.network)),
+        ("relay", &s.network.relay.map(|r| relaying(r.reservations, r.circuits)).unwrap_or_default()),
+        ("dht", &dht(&s.network)),
+        ("private", if s.network.private { "a pre-shared key is in use; QUIC is off" } else { "" }),
+        ("limits", &limits(&s.network)),
         ("embedder", &format!("{} {} ({} dimensions)", s.embedder.name, s.embedder.revision, s.embedder.dim)),
         ("jobs", &format!("{} waiting, {} failed", s.jobs.waiting, s.jobs.failed)),
         ("traffic", &format!("{} in, {} out", bytes(s.traffic.bytes_in), bytes(s.traffic.bytes_out))),
@@ -34,12 +39,49 @@ fn text(s: &Status) -> String {
             format!("held {}", short_hash(&bank.held_root)),
             if bank.owner == s.node { "own".to_owned() } else { format!("of {}", short_node(&bank.owner)) },
             if bank.default { "default" } else { "" }.to_owned(),
+            if bank.public { "public" } else { "" }.to_owned(),
             bank.id.clone(),
         ]
     };
     let banks = section("banks", &s.banks.iter().map(bank).collect::<Vec<_>>());
-    let peers = section("peers", &peers::rows(&s.peers, "  "));
+    let peers = peers::listing(&s.peers, &s.network.dialing, "  ");
+    let peers = if peers.is_empty() { section("peers", &[]) } else { format!("peers\n{peers}") };
     format!("{about}\n{banks}\n{peers}")
+}
+
+fn reachable(network: &NetworkInfo) -> String {
+    let nat = match network.nat {
+        NatKind::Unknown => "not tested",
+        NatKind::Public => "yes, others dialled it",
+        NatKind::Private => "no, behind a NAT",
+    };
+    let through = match network.relays.is_empty() {
+        true => String::new(),
+        false => format!("; through {}", network.relays.iter().map(|r| short_node(r)).collect::<Vec<_>>().join(" ")),
+    };
+    let mut lines = vec![format!("{nat}{through}")];
+    lines.extend(network.external.iter().cloned());
+    lines.join("\n")
+}
+
+fn relaying(reservations: u64, circuits: u64) -> String {
+    format!("for {}, {}", count(reservations, "node"), count(circuits, "circuit"))
+}
+
+fn dht(network: &NetworkInfo) -> String {
+    let dht = network.dht;
+    if !dht.serving && dht.published == 0 {
+        return String::new();
+    }
+    let banks = count(dht.published, "public bank");
+    format!("{} known, {banks} announced, {} of others kept", count(dht.nodes, "node"), dht.kept)
+}
+
+/// Bounds that were hit; nothing where none was.
+fn limits(network: &NetworkInfo) -> String {
+    let hit = network.limit_hits.iter().filter(|(_, count)| **count > 0);
+    let hit: Vec<String> = hit.map(|(name, times)| format!("{name} {}", count(*times, "time"))).collect();
+    if hit.is_empty() { String::new() } else { format!("hit: {}", hit.join(", ")) }
 }
 
 fn section(name: &str, rows: &[Vec<String>]) -> String {

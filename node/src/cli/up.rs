@@ -1,6 +1,6 @@
 //! `folklore up`: run the daemon in the foreground.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 use tokio::{
@@ -21,12 +21,33 @@ pub(super) struct UpArgs {
     /// Where to listen for peers, as host:port or a multiaddress; repeatable [default: a free port on loopback]
     #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Vec<String>,
+    /// Listen nowhere: others reach this node through relays, or not at all
+    #[arg(long, conflicts_with = "listen")]
+    no_listen: bool,
     /// What others are told instead, for a node behind a forwarded port; repeatable [default: where it listens]
     #[arg(long, value_name = "ADDR", value_parser = address)]
     announce: Vec<String>,
     /// A peer to dial, as host:port or a multiaddress; repeatable
     #[arg(long, value_name = "ADDR", value_parser = address)]
     peer: Vec<String>,
+    /// A node by which others are found, dialled like a peer; repeatable
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    bootstrap: Vec<String>,
+    /// A relay through which this node wants to be reached, dialled like a peer; repeatable
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    via: Vec<String>,
+    /// Be a relay for others, and tell them whether they can be reached
+    #[arg(long)]
+    relay: bool,
+    /// Serve the DHT of public banks, also without one
+    #[arg(long)]
+    dht: bool,
+    /// File with the pre-shared key of a private network (no QUIC then) [default: swarm.key in the home, if it is there]
+    #[arg(long, value_name = "FILE")]
+    psk: Option<PathBuf>,
+    /// Use TCP only
+    #[arg(long)]
+    no_quic: bool,
     /// Where the HTTP door opens; loopback only
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = loopback)]
     http: SocketAddr,
@@ -37,8 +58,24 @@ pub(super) struct UpArgs {
 
 impl From<UpArgs> for UpOptions {
     fn from(args: UpArgs) -> Self {
-        let UpArgs { listen, announce, peer: peers, http, mdns } = args;
-        Self { listen, announce, peers, http, mdns }
+        let UpArgs { listen, no_listen, announce, peer: peers, bootstrap, via, relay, dht, psk, no_quic, http, mdns } =
+            args;
+        let quic = !no_quic;
+        Self {
+            listen,
+            no_listen,
+            announce,
+            peers,
+            bootstrap,
+            via,
+            relay,
+            dht,
+            psk,
+            quic,
+            http,
+            mdns,
+            ..Self::default()
+        }
     }
 }
 

@@ -73,6 +73,7 @@ fn bank() -> BankInfo {
         known_root: "cd".repeat(32),
         held_root: "ef".repeat(32),
         default: true,
+        public: false,
     }
 }
 
@@ -89,6 +90,22 @@ fn peer() -> PeerInfo {
         complete_as_of: [("ab".repeat(32), TimeMs(1_700_000_000_000))].into(),
         bytes_in: 2048,
         bytes_out: 100,
+        route: Some(RouteKind::Relayed),
+        circuit: Some(CircuitInfo { limit_bytes: Some(131_072), limit_seconds: Some(120) }),
+        named: true,
+        next_attempt: None,
+        failed_attempts: 0,
+        last_error: None,
+        barred_until: None,
+    }
+}
+
+fn dial() -> DialInfo {
+    DialInfo {
+        address: "/ip4/192.0.2.1/tcp/1".into(),
+        next_attempt: Some(TimeMs(1_700_000_000_000)),
+        failed_attempts: 3,
+        last_error: Some("unreachable: nobody there".into()),
     }
 }
 
@@ -109,6 +126,12 @@ impl MemoryApi for Double {
             recovery: None,
             redaction: RedactionInfo { rules_version: 1 },
             traffic: Traffic { bytes_in: 2048, bytes_out: 100 },
+            network: NetworkInfo {
+                nat: NatKind::Private,
+                limit_hits: [("peers".to_owned(), 2), ("dials".to_owned(), 0)].into(),
+                dialing: vec![dial()],
+                ..NetworkInfo::default()
+            },
         })
     }
 
@@ -209,8 +232,8 @@ impl MemoryApi for Double {
         Ok(BankListResponse { banks: vec![bank()] })
     }
 
-    async fn bank_create(&self, name: String) -> Answer<BankInfo> {
-        Ok(BankInfo { name, records: 0, lessons: 0, ..bank() })
+    async fn bank_create(&self, name: String, public: bool) -> Answer<BankInfo> {
+        Ok(BankInfo { name, records: 0, lessons: 0, public, ..bank() })
     }
 
     async fn bank_invite(&self, asked: Option<String>) -> Answer<BankInviteResponse> {
@@ -224,7 +247,7 @@ impl MemoryApi for Double {
     }
 
     async fn peers(&self) -> Answer<PeersResponse> {
-        Ok(PeersResponse { peers: vec![peer()] })
+        Ok(PeersResponse { peers: vec![peer()], dialing: vec![dial()] })
     }
 
     async fn sync(&self, request: SyncRequest) -> Answer<SyncResponse> {
@@ -238,6 +261,10 @@ impl MemoryApi for Double {
     async fn doctor(&self, request: DoctorRequest) -> Answer<DoctorResponse> {
         self.note(request);
         Ok(DoctorResponse { ok: true, checks: vec![Check::new("store", true, "12 records")] })
+    }
+
+    async fn metrics(&self) -> Answer<String> {
+        Ok("# HELP folklore_sessions x\n# EOF\n".into())
     }
 
     async fn block(&self, peer: String, blocked: bool) -> Answer<BlockResponse> {

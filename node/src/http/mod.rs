@@ -2,12 +2,13 @@
 //!
 //! `POST /v1/<verb>` takes the verb's request as JSON (an empty body is `{}`) and answers with its response; `status`,
 //! `peers` and `banks` are `GET`. `import` answers with one JSON object a line while it runs. Errors are
-//! `{"error":{"code":…,"message":…}}` with the status of their code. `GET /healthz` needs no token and says only that
-//! the daemon is up.
+//! `{"error":{"code":…,"message":…}}` with the status of their code. `GET /metrics` is for Prometheus. `GET /healthz` needs no
+//! token and says only that the daemon is up.
 //!
 //! Every call runs in a task of its own, so that a client that hangs up cannot stop a write half-way.
 
 mod body;
+mod connections;
 #[cfg(test)]
 pub(crate) mod double;
 mod guard;
@@ -16,13 +17,7 @@ mod import;
 mod tests;
 mod token;
 
-use std::{
-    future::{Future, IntoFuture},
-    io,
-    net::SocketAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -42,7 +37,7 @@ use crate::api::{
     Answer, ApiError, BankCreateRequest, BankInviteRequest, BankJoinRequest, BlockRequest, DoctorRequest, ListRequest,
     MemoryApi, RateRequest, RecallRequest, ShowRequest, SyncRequest, TeachRequest, WithdrawRequest,
 };
-use body::{read_json, reply, reply_error};
+use body::{read_json, reply, reply_error, with_type};
 
 /// Longest body of `teach`: a lesson at all its limits, each character escaped in JSON, is below.
 pub const MAX_TEACH_BYTES: usize = 64 * 1024;
@@ -103,15 +98,7 @@ pub async fn serve<M: MemoryApi>(
         slots: Arc::new(Semaphore::new(MAX_CALLS)),
     };
     let calls = app.calls.clone();
-    let server = axum::serve(listener, router(app)).with_graceful_shutdown(stop.clone().cancelled_owned());
-    let grace = async {
-        stop.cancelled().await;
-        time::sleep(STOP_GRACE).await;
-    };
-    tokio::select! {
-        served = server.into_future() => served?,
-        () = grace => tracing::warn!("connections were still open when the HTTP door closed"),
-    }
+    connections::serve(listener, router(app), stop, connections::Limits::default()).await;
     calls.close();
     if time::timeout(STOP_GRACE, calls.wait()).await.is_err() {
         tracing::warn!(calls = calls.len(), "calls were still running when the HTTP door closed");
@@ -154,6 +141,7 @@ impl<M: MemoryApi> Door<M> {
 fn router<M: MemoryApi>(door: Door<M>) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
+        .route("/metrics", get(metrics::<M>))
         .route("/v1/status", query(|m: M| async move { m.status().await }))
         .route("/v1/peers", query(|m: M| async move { m.peers().await }))
         .route("/v1/banks", query(|m: M| async move { m.bank_list().await }))
@@ -171,7 +159,7 @@ fn router<M: MemoryApi>(door: Door<M>) -> Router {
         )
         .route(
             "/v1/bank/create",
-            verb(MAX_BODY_BYTES, |m: M, q: BankCreateRequest| async move { m.bank_create(q.name).await }),
+            verb(MAX_BODY_BYTES, |m: M, q: BankCreateRequest| async move { m.bank_create(q.name, q.public).await }),
         )
         .route(
             "/v1/bank/invite",
@@ -214,6 +202,17 @@ where
             Err(refusal) => refusal.into(),
         }
     })
+}
+
+/// The Prometheus text format, under the same token as everything else: it tells names of banks and how busy this node is.
+async fn metrics<M: MemoryApi>(State(door): State<Door<M>>) -> axum::response::Response {
+    let memory = door.memory.clone();
+    match door.run(async move { memory.metrics().await }).await {
+        Ok(text) => {
+            with_type(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", Body::from(text))
+        }
+        Err(error) => reply::<()>(Err(error)),
+    }
 }
 
 async fn healthz() -> axum::response::Response {

@@ -1,7 +1,7 @@
 //! Banks, tickets, peers, sync and the doctor.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
@@ -15,9 +15,10 @@ use folklore_store::bank::BankInfo as StoreBank;
 use super::{DEFAULT_BANK, Memory, read_failed, stopping, teach::brief, write_failed};
 use crate::{
     api::{self, Answer, ApiError, Check},
-    engine::{Snapshot, split_address},
-    network::{Counters, with_peer},
-    ticket::Ticket,
+    engine::{DialView, PUBLIC_SALT, Snapshot, split_address},
+    metrics::{MAX_BANK_LABELS, State, bank_label},
+    network::{Counters, Nat, Route, peer_id_text, with_peer},
+    ticket::{Ticket, TicketError},
 };
 
 /// How long `sync --wait` waits when the request does not say, milliseconds.
@@ -26,22 +27,33 @@ const DEFAULT_SYNC_MS: u64 = 30_000;
 const MAX_SYNC_MS: u64 = 600_000;
 /// How often a waiting sync asks for another comparison.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
+/// Bounds that the doctor speaks of when they were hit: those that a person can raise.
+const BOUNDS_OF_NOTE: [&str; 6] = ["peers", "connections_per_peer", "handshakes", "dials", "memory", "relay"];
 /// How often a waiting sync looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl Memory {
-    pub(super) fn create_bank(&self, name: &str) -> Answer<BankId> {
+    pub(super) fn create_bank(&self, name: &str, public: bool) -> Answer<BankId> {
         let name = normalise(name, Lines::One);
         if name.is_empty() || name.len() > MAX_BANK_NAME_BYTES {
             return Err(ApiError::bad_request(format!("a bank's name has 1 to {MAX_BANK_NAME_BYTES} bytes")));
         }
         let own = |b: &StoreBank| b.owner == self.me() && b.name == name;
         if let Some(bank) = self.0.store.banks().into_iter().find(own) {
+            if public && bank.salt != PUBLIC_SALT {
+                return Err(ApiError::bad_request(format!(
+                    "there is a bank '{}' of this node's already that is not public, and that cannot be changed: take \
+                     another name",
+                    brief(&name)
+                )));
+            }
             return Ok(bank.id);
         }
-        let mut salt = [0; 16];
-        getrandom::fill(&mut salt)
-            .map_err(|error| ApiError::failed(format!("no randomness for the bank's id: {error}")))?;
+        let mut salt = PUBLIC_SALT;
+        if !public {
+            getrandom::fill(&mut salt)
+                .map_err(|error| ApiError::failed(format!("no randomness for the bank's id: {error}")))?;
+        }
         let info = StoreBank::new(self.me(), salt, &name);
         self.open_bank(&info)?;
         Ok(info.id)
@@ -86,9 +98,15 @@ impl Memory {
         Ok(api::BankInviteResponse { ticket: ticket.to_string(), bank: bank.id.to_string() })
     }
 
+    /// Joins the bank of a ticket, or a public bank by `OWNER/NAME`.
     pub(super) fn join(&self, text: &str) -> Answer<api::BankJoinResponse> {
-        let ticket: Ticket =
-            text.parse().map_err(|error: crate::ticket::TicketError| ApiError::bad_request(error.to_string()))?;
+        let ticket = match text.split_once('/') {
+            None => text.parse().map_err(|error: TicketError| ApiError::bad_request(error.to_string()))?,
+            Some((owner, name)) => {
+                let owner = self.peer(owner)?;
+                Ticket::new(owner, PUBLIC_SALT, name, Vec::new()).map_err(|e| ApiError::bad_request(e.to_string()))?
+            }
+        };
         let joined = self.join_ticket(&ticket)?;
         self.0.home.keep_ticket(&self.0.lock, &ticket)?;
         if ticket.owner() != self.me() {
@@ -118,9 +136,10 @@ impl Memory {
     }
 
     pub(super) fn peer_infos(&self, snapshot: &Snapshot, counters: &Counters) -> Vec<api::PeerInfo> {
-        let ms = |time: Time| api::TimeMs(time.0);
+        let routes = self.0.network.routes();
         let infos = snapshot.peers.iter().map(|peer| {
             let traffic = counters.peers.get(&peer.id.0).copied().unwrap_or_default();
+            let (route, circuit) = routes.get(&peer.id.0).filter(|_| peer.connected).map(route_info).unzip();
             api::PeerInfo {
                 id: peer.id.to_string(),
                 addresses: peer.addresses.clone(),
@@ -129,9 +148,97 @@ impl Memory {
                 complete_as_of: peer.complete_as_of.iter().map(|(bank, at)| (bank.to_string(), ms(*at))).collect(),
                 bytes_in: traffic.bytes_in,
                 bytes_out: traffic.bytes_out,
+                route,
+                circuit: circuit.flatten(),
+                named: peer.named,
+                next_attempt: peer.next_dial.map(ms),
+                failed_attempts: peer.failures,
+                last_error: peer.last_error.clone().filter(|_| !peer.connected),
+                barred_until: peer.barred_until.filter(|until| until.0 > self.now_ms()).map(ms),
             }
         });
         infos.collect()
+    }
+
+    pub(super) fn dial_infos(&self, snapshot: &Snapshot) -> Vec<api::DialInfo> {
+        let info = |dial: &DialView| api::DialInfo {
+            address: dial.address.clone(),
+            next_attempt: dial.next_dial.map(ms),
+            failed_attempts: dial.failures,
+            last_error: dial.last_error.clone(),
+        };
+        snapshot.dialing.iter().map(info).collect()
+    }
+
+    pub(super) fn network_info(&self, snapshot: &Snapshot) -> api::NetworkInfo {
+        let network = &self.0.network;
+        let reach = network.reach();
+        api::NetworkInfo {
+            nat: match reach.nat {
+                Nat::Unknown => api::NatKind::Unknown,
+                Nat::Public => api::NatKind::Public,
+                Nat::Private => api::NatKind::Private,
+            },
+            external: reach.external,
+            announced: network.announced(),
+            relays: reach.relays.iter().map(peer_id_text).collect(),
+            relay: reach.serving.map(|serving| api::RelayInfo {
+                reservations: serving.reservations as u64,
+                circuits: serving.circuits as u64,
+            }),
+            dht: api::DhtInfo {
+                serving: reach.dht.serving,
+                nodes: reach.dht.nodes as u64,
+                published: reach.dht.published as u64,
+                kept: reach.dht.kept.len() as u64,
+            },
+            private: network.is_private(),
+            quic: network.quic(),
+            limit_hits: network.limit_hits().into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+            dialing: self.dial_infos(snapshot),
+        }
+    }
+
+    pub(super) fn metrics_now(&self, snapshot: &Snapshot) -> Answer<String> {
+        let mut peers = BTreeMap::from([("connected", 0), ("away", 0), ("barred", 0)]);
+        for peer in &snapshot.peers {
+            let barred = peer.barred_until.is_some_and(|until| until.0 > self.now_ms());
+            let state = if peer.connected {
+                "connected"
+            } else if barred {
+                "barred"
+            } else {
+                "away"
+            };
+            *peers.entry(state).or_default() += 1;
+        }
+        let mut routes = BTreeMap::from([("direct", 0), ("relayed", 0), ("hole-punched", 0)]);
+        for route in self.0.network.routes().values() {
+            let name = match route {
+                Route::Direct => "direct",
+                Route::HolePunched => "hole-punched",
+                Route::Relayed { .. } => "relayed",
+            };
+            *routes.entry(name).or_default() += 1;
+        }
+        let mut banks: Vec<(String, u64, u64)> = Vec::new();
+        let mut others = (0, 0);
+        for bank in self.0.store.banks() {
+            let Some(view) = snapshot.banks.get(&bank.id) else { continue };
+            let (records, missing) = (view.records as u64, view.missing as u64);
+            if banks.len() < MAX_BANK_LABELS {
+                banks.push((bank_label(&bank.name, &bank.id), records, missing));
+            } else {
+                others = (others.0 + records, others.1 + missing);
+            }
+        }
+        if others != (0, 0) {
+            banks.push(("(others)".to_owned(), others.0, others.1));
+        }
+        let total = self.0.network.counters().total;
+        let limits = self.0.network.limit_hits();
+        let state = State { peers, routes, banks, limits, traffic: (total.bytes_in, total.bytes_out) };
+        self.0.metrics.encode(state).map_err(|_| ApiError::failed("the metrics cannot be written as text"))
     }
 
     pub(super) async fn sync_now(&self, request: api::SyncRequest) -> Answer<api::SyncResponse> {
@@ -211,6 +318,39 @@ impl Memory {
         let detail =
             if listening.is_empty() { "nowhere: peers cannot reach this node".into() } else { listening.join(", ") };
         checks.push(Check::new("listening", !listening.is_empty(), detail));
+        let info = self.network_info(snapshot);
+        let by_relay = info.relays.len();
+        let detail = match (info.nat, by_relay) {
+            (api::NatKind::Public, _) => "others dialled this node and got through".to_owned(),
+            (api::NatKind::Private, 0) => {
+                "behind a NAT, and no relay known: name one with 'folklore up --via ADDR'".into()
+            }
+            (api::NatKind::Private, n) => format!("behind a NAT, reachable through {n} relays"),
+            (api::NatKind::Unknown, 0) => "not tested: no node that tests it ('up --relay') is connected".into(),
+            (api::NatKind::Unknown, n) => format!("not tested, reachable through {n} relays"),
+        };
+        checks.push(Check::new("reachable", info.nat != api::NatKind::Private || by_relay > 0, detail));
+        let strangers = info.limit_hits.get("failed_handshakes").copied().unwrap_or(0);
+        let key_error = |error: &Option<String>| error.as_ref().filter(|e| e.contains("pre-shared key")).cloned();
+        let refused = info.dialing.iter().find_map(|d| key_error(&d.last_error));
+        let refused = refused.or_else(|| snapshot.peers.iter().find_map(|p| key_error(&p.last_error)));
+        if info.private || refused.is_some() {
+            let detail = match &refused {
+                Some(error) => error.clone(),
+                None => format!("in use, QUIC is off with it; {strangers} inbound connections had another key or none"),
+            };
+            checks.push(Check::new("pre-shared key", refused.is_none(), detail));
+        }
+        let hit: Vec<String> = info
+            .limit_hits
+            .iter()
+            .filter(|(name, count)| **count > 0 && BOUNDS_OF_NOTE.contains(&name.as_str()))
+            .map(|(name, count)| format!("{name} {count} times"))
+            .collect();
+        if !hit.is_empty() {
+            let detail = format!("hit {}: raise it in network.json if that was no attack", hit.join(", "));
+            checks.push(Check::new("limits", true, detail));
+        }
         let (known, connected) = (snapshot.peers.len(), snapshot.peers.iter().filter(|p| p.connected).count());
         checks.push(Check::new(
             "peers",
@@ -234,6 +374,21 @@ impl Memory {
             checks.push(Check::new("hashes and signatures", report.ok(), detail));
         }
         Ok(api::DoctorResponse { ok: checks.iter().all(|c| c.ok), checks })
+    }
+}
+
+fn ms(time: Time) -> api::TimeMs {
+    api::TimeMs(time.0)
+}
+
+fn route_info(route: &Route) -> (api::RouteKind, Option<api::CircuitInfo>) {
+    match route {
+        Route::Direct => (api::RouteKind::Direct, None),
+        Route::HolePunched => (api::RouteKind::HolePunched, None),
+        Route::Relayed { limit_bytes, limit_time } => {
+            let limit_seconds = limit_time.map(|time| time.as_secs());
+            (api::RouteKind::Relayed, Some(api::CircuitInfo { limit_bytes: *limit_bytes, limit_seconds }))
+        }
     }
 }
 

@@ -99,6 +99,7 @@ impl Memory {
         let lessons: Vec<Lesson> = fresh.iter().filter_map(|(_, lesson)| lesson.clone()).collect();
         self.0.catalogue.learn(bank, &records, &lessons);
         if !fresh.is_empty() {
+            self.0.metrics.committed();
             self.0.engine.event_blocking(engine::published(*bank, fresh)).map_err(stopping)?;
         }
         Ok((records, written.runs))

@@ -2,7 +2,8 @@
 //!
 //! Accepted are `HOST:PORT`, `[V6]:PORT`, and multiaddrs of the shapes
 //! `/(ip4|ip6|dns|dns4|dns6)/X/tcp/N` and `…/udp/N/quic-v1`, each with an optional `/p2p/ID` that names the peer
-//! expected there. Names are resolved by the system resolver (so `/etc/hosts` counts), never on the swarm task.
+//! expected there; and each of them followed by `/p2p/RELAY/p2p-circuit/p2p/ID`, which is the peer `ID` through the relay
+//! that is there. Names are resolved by the system resolver (so `/etc/hosts` counts), never on the swarm task.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -34,7 +35,7 @@ pub enum AddressError {
         why: &'static str,
     },
     /// It needs QUIC, which the configuration leaves off.
-    #[error("{text:?} needs QUIC, which is off; switch it on or give a TCP address")]
+    #[error("{text:?} needs QUIC, which is off (always, where a pre-shared key is used); give a TCP address")]
     QuicOff {
         /// The address.
         text: String,
@@ -71,12 +72,14 @@ enum Carrier {
     Quic,
 }
 
-/// A parsed address: host, port, carrier and perhaps the peer that is expected there.
+/// A parsed address: host, port, carrier, perhaps the relay that is there, and perhaps the peer that is expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     host: Host,
     port: u16,
     carrier: Carrier,
+    /// The relay at the host, where the peer is to be reached through one.
+    relay: Option<PeerKey>,
     peer: Option<PeerKey>,
 }
 
@@ -98,6 +101,11 @@ impl Address {
     /// The peer named by a `/p2p/ID` at the end.
     pub fn peer(&self) -> Option<PeerKey> {
         self.peer
+    }
+
+    /// The relay through which the peer is reached.
+    pub fn relay(&self) -> Option<PeerKey> {
+        self.relay
     }
 
     /// Whether it is a QUIC address.
@@ -128,19 +136,25 @@ impl Address {
             },
             _ => return Err("after the host comes /tcp/PORT or /udp/PORT/quic-v1"),
         };
-        let peer = match parts.next() {
-            None => None,
-            Some(Protocol::P2p(id)) => Some(from_peer_id(&id).ok_or("its peer id is not of an ed25519 key")?),
-            Some(_) => return Err("only /p2p/ID may follow the port"),
+        let named = |part: Option<Protocol<'_>>| match part {
+            None => Ok(None),
+            Some(Protocol::P2p(id)) => from_peer_id(&id).map(Some).ok_or("its peer id is not of an ed25519 key"),
+            Some(_) => Err("only /p2p/ID may follow the port, or /p2p/RELAY/p2p-circuit/p2p/ID"),
+        };
+        let first = named(parts.next())?;
+        let (relay, peer) = match parts.next() {
+            None => (None, first),
+            Some(Protocol::P2pCircuit) if first.is_some() => (first, named(parts.next())?),
+            Some(_) => return Err("after /p2p/ID only /p2p-circuit is known"),
         };
         if parts.next().is_some() {
-            return Err("nothing may follow /p2p/ID");
+            return Err("nothing may follow the last /p2p/ID");
         }
-        Ok(Self { host, port, carrier, peer })
+        Ok(Self { host, port, carrier, relay, peer })
     }
 
     fn from_host_port(text: &str) -> Result<Self, &'static str> {
-        let address = |host, port| Self { host, port, carrier: Carrier::Tcp, peer: None };
+        let address = |host, port| Self { host, port, carrier: Carrier::Tcp, relay: None, peer: None };
         if let Ok(socket) = text.parse::<SocketAddr>() {
             return Ok(address(Host::Ip(socket.ip()), socket.port()));
         }
@@ -150,6 +164,11 @@ impl Address {
             return Err("an IPv6 address goes in brackets before the port");
         }
         Ok(address(named(name, Family::Any)?, port))
+    }
+
+    /// Whether the host of `address` is this one, to the letter.
+    pub(super) fn has_host_of(&self, address: &Multiaddr) -> bool {
+        self.multiaddr_without_peer().iter().next() == address.iter().next()
     }
 
     pub(super) fn multiaddr_without_peer(&self) -> Multiaddr {
@@ -166,9 +185,13 @@ impl Address {
 
     fn with_host(&self, host: Protocol<'_>) -> Multiaddr {
         let base = Multiaddr::empty().with(host);
-        match self.carrier {
+        let there = match self.carrier {
             Carrier::Tcp => base.with(Protocol::Tcp(self.port)),
             Carrier::Quic => base.with(Protocol::Udp(self.port)).with(Protocol::QuicV1),
+        };
+        match &self.relay {
+            None => there,
+            Some(relay) => there.with(Protocol::P2p(to_peer_id(relay))).with(Protocol::P2pCircuit),
         }
     }
 
@@ -241,6 +264,48 @@ pub(super) fn dialable<'a>(addresses: impl Iterator<Item = &'a Multiaddr>) -> Ve
     texts
 }
 
+/// How far an address reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Scope {
+    /// This machine.
+    Loopback,
+    /// A network behind a router: RFC 1918 and 6598, link-local, unique local.
+    Private,
+    /// Anywhere. A host name counts as such.
+    Global,
+}
+
+/// The scope of an address, of its relay where it goes through one; `None` where it does not begin with a host.
+pub(super) fn scope(address: &Multiaddr) -> Option<Scope> {
+    match address.iter().next()? {
+        Protocol::Ip4(ip) => Some(scope_of(ip.into())),
+        Protocol::Ip6(ip) => Some(scope_of(ip.into())),
+        Protocol::Dns(_) | Protocol::Dns4(_) | Protocol::Dns6(_) => Some(Scope::Global),
+        _ => None,
+    }
+}
+
+fn scope_of(ip: IpAddr) -> Scope {
+    let ip = ip.to_canonical();
+    let private = match ip {
+        IpAddr::V4(ip) => {
+            let shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 64;
+            ip.is_private() || ip.is_link_local() || shared
+        }
+        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_unicast_link_local(),
+    };
+    match (ip.is_loopback() || ip.is_unspecified(), private) {
+        (true, _) => Scope::Loopback,
+        (false, true) => Scope::Private,
+        (false, false) => Scope::Global,
+    }
+}
+
+/// Whether an address goes through a relay.
+pub(super) fn is_relayed(address: &Multiaddr) -> bool {
+    address.iter().any(|part| part == Protocol::P2pCircuit)
+}
+
 fn named(name: &str, family: Family) -> Result<Host, &'static str> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
     if name.is_empty() || name.len() > 253 || !name.bytes().all(plain) {
@@ -296,6 +361,39 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_behind_a_relay_is_named_with_the_relay() {
+        let (relay, peer) = (super::super::peer_id_text(&[1; 32]), super::super::peer_id_text(&[2; 32]));
+        let text = format!("/ip4/192.0.2.1/tcp/4001/p2p/{relay}/p2p-circuit/p2p/{peer}");
+        let address = Address::parse(&text).expect("it parses");
+        assert_eq!((address.relay(), address.peer()), (Some([1; 32]), Some([2; 32])));
+        assert_eq!(format!("{}/p2p/{peer}", address.to_text()), text);
+        assert_eq!(with_peer(&address.to_text(), &[2; 32]), Ok(text.clone()));
+        let whole: Multiaddr = text.parse().expect("a multiaddr");
+        assert!(is_relayed(&whole));
+        assert_eq!(without_peer(&whole).to_string(), address.to_text());
+        assert_eq!(dialable([&whole].into_iter()), [address.to_text()]);
+    }
+
+    #[test]
+    fn the_scope_of_an_address_is_told_from_its_host() {
+        let of = |text: &str| scope(&text.parse().expect("a multiaddr"));
+        for (text, wanted) in [
+            ("/ip4/127.0.0.1/tcp/1", Scope::Loopback),
+            ("/ip6/::1/tcp/1", Scope::Loopback),
+            ("/ip6/::ffff:127.0.0.1/tcp/1", Scope::Loopback),
+            ("/ip4/10.1.2.3/tcp/1", Scope::Private),
+            ("/ip4/100.64.0.1/tcp/1", Scope::Private),
+            ("/ip4/169.254.169.254/tcp/80", Scope::Private),
+            ("/ip6/fd00::1/tcp/1", Scope::Private),
+            ("/ip4/8.8.8.8/udp/1/quic-v1", Scope::Global),
+            ("/dns/a.example/tcp/1", Scope::Global),
+        ] {
+            assert_eq!(of(text), Some(wanted), "{text}");
+        }
+        assert_eq!(of("/tcp/1"), None);
+    }
+
+    #[test]
     fn other_shapes_are_refused_with_a_reason() {
         for text in [
             "",
@@ -311,6 +409,8 @@ mod tests {
             "/tcp/1",
             "/dnsaddr/a.example/tcp/1",
             "/unix/x",
+            "/ip4/127.0.0.1/tcp/1/p2p-circuit",
+            "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5/p2p-circuit/tcp/1",
             "/ip4/127.0.0.1/tcp/1/p2p/QmYyQSo1c1Ym7orWxLYvCrM2EmxFTANf8wXmmE7DWjhx5N",
         ] {
             assert!(matches!(Address::parse(text), Err(AddressError::Malformed { .. })), "{text}");

@@ -1,6 +1,8 @@
 //! What a network is started with.
 
-use std::{fmt, time::Duration};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
+
+use libp2p::{metrics::Metrics, pnet::PreSharedKey};
 
 /// How a [`Network`](super::Network) behaves. Begin with [`NetworkConfig::new`] and change what differs.
 #[derive(Clone)]
@@ -15,8 +17,28 @@ pub struct NetworkConfig {
     pub announce: Vec<String>,
     /// Whether to announce this node, and look for others, on the local network by multicast DNS.
     pub mdns: bool,
-    /// Whether QUIC addresses may be listened on and dialled. TCP always may.
+    /// Whether QUIC addresses may be listened on and dialled. TCP always may. Off where there is a [`NetworkConfig::psk`],
+    /// whatever is said here.
     pub quic: bool,
+    /// The key that every node of a private network has; without it nobody gets as far as a handshake. Never printed.
+    pub psk: Option<PreSharedKey>,
+    /// Whether to be a relay for others, within bounds; and to help them find out whether they can be reached, by dialling
+    /// them back.
+    pub relay: Option<RelayLimits>,
+    /// Whether to reserve places at relays that this node is connected to and be reachable through them, as long as
+    /// nobody has shown that it can be reached directly.
+    pub use_relays: bool,
+    /// Addresses of nodes behind whose NAT this node wants to be reached: dialled from the port that is listened on, so that
+    /// the NAT's mapping is the one that others use.
+    pub via: Vec<String>,
+    /// Whether to serve the DHT when this node holds no public bank, for others.
+    pub dht: bool,
+    /// How often the DHT is asked for holders of public banks, and told of this one.
+    pub dht_interval: Duration,
+    /// How often addresses that others saw are handed to AutoNAT servers to be tested.
+    pub nat_interval: Duration,
+    /// Where libp2p's own metrics are counted.
+    pub metrics: Option<Arc<Metrics>>,
     /// Time between two pings on a connection. A connection on which nothing was heard for
     /// `ping_interval + ping_timeout` is closed.
     pub ping_interval: Duration,
@@ -35,6 +57,15 @@ impl NetworkConfig {
             announce: Vec::new(),
             mdns: false,
             quic: false,
+            psk: None,
+            relay: None,
+            use_relays: true,
+            via: Vec::new(),
+            dht: false,
+            // A holder that goes away is forgotten by the DHT after a day; one that comes is found within this.
+            dht_interval: Duration::from_secs(600),
+            nat_interval: Duration::from_secs(5),
+            metrics: None,
             // With these a cut link is noticed within about 20 s: soon enough that a cut of a minute is seen as one,
             // late enough that a busy host is not thrown out.
             ping_interval: Duration::from_secs(10),
@@ -52,6 +83,13 @@ impl fmt::Debug for NetworkConfig {
             .field("announce", &self.announce)
             .field("mdns", &self.mdns)
             .field("quic", &self.quic)
+            .field("psk", &self.psk.map(|_| "(not shown)"))
+            .field("relay", &self.relay)
+            .field("use_relays", &self.use_relays)
+            .field("via", &self.via)
+            .field("dht", &self.dht)
+            .field("dht_interval", &self.dht_interval)
+            .field("nat_interval", &self.nat_interval)
             .field("ping_interval", &self.ping_interval)
             .field("ping_timeout", &self.ping_timeout)
             .field("limits", &self.limits)
@@ -61,7 +99,7 @@ impl fmt::Debug for NetworkConfig {
 
 /// Upper bounds of a network. Memory in the worst case is about
 /// `max_peers * (outbound_bytes + 2 * MAX_FRAME_BYTES) + event_queue * MAX_FRAME_BYTES`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkLimits {
     /// Frames that may wait to be written to one peer. Beyond, `send` says that the queue is full.
     pub outbound_frames: usize,
@@ -77,8 +115,88 @@ pub struct NetworkLimits {
     pub max_inbound_peers: usize,
     /// Inbound connections whose handshake is not finished. Each lives at most 10 s.
     pub pending_inbound: usize,
-    /// Dials under way.
+    /// Dials under way: of the caller, and as many again of hole punching, AutoNAT and the DHT.
     pub pending_dials: usize,
+    /// Connections of one peer at once. Two come about when both sides dial at the same moment, and two more belong to a
+    /// peer that restarted while its former connections are not yet known to be dead.
+    pub connections_per_peer: usize,
+    /// No new connection is made while this process holds more physical memory than this. `None`: three quarters of what the
+    /// machine has.
+    pub memory_bytes: Option<usize>,
+}
+
+/// What a relay gives to others. The circuit's bounds are told to both ends, which make a new one when it ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelayLimits {
+    /// Peers that may be reachable through this one.
+    pub reservations: usize,
+    /// Circuits at once.
+    pub circuits: usize,
+    /// Circuits of one peer at once.
+    pub circuits_per_peer: usize,
+    /// How long a circuit lasts.
+    pub circuit_time: Duration,
+    /// Bytes that a circuit carries, both ways together.
+    pub circuit_bytes: u64,
+}
+
+impl Default for RelayLimits {
+    /// More than libp2p's 128 KiB and 2 minutes, since a relay here is run for a known circle: a day's catch-up goes through one
+    /// circuit. All circuits full are 512 MiB a quarter of an hour.
+    fn default() -> Self {
+        Self {
+            reservations: 128,
+            circuits: 64,
+            circuits_per_peer: 8,
+            circuit_time: Duration::from_secs(15 * 60),
+            circuit_bytes: 8 * 1024 * 1024,
+        }
+    }
+}
+
+/// Why a file is not a pre-shared key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileError {
+    /// The file system said no.
+    #[error("cannot read the pre-shared key {path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It holds something else.
+    #[error(
+        "{path} is not a pre-shared key: three lines are wanted, /key/swarm/psk/1.0.0/ then /base16/ then 64 hex digits \
+         (32 random bytes)"
+    )]
+    Malformed {
+        /// The file.
+        path: String,
+    },
+    /// Others can read it.
+    #[error("others on this machine can read the pre-shared key {path}: chmod 600 it")]
+    Exposed {
+        /// The file.
+        path: String,
+    },
+}
+
+/// Longest key file, bytes; the format has 95.
+const MAX_KEY_FILE_BYTES: u64 = 1024;
+
+/// Reads a pre-shared key in the format that other libp2p networks use (`swarm.key`).
+pub fn read_psk(path: &Path) -> Result<PreSharedKey, KeyFileError> {
+    use std::{io::Read, os::unix::fs::PermissionsExt};
+    let text = || path.display().to_string();
+    let io = |source| KeyFileError::Io { path: text(), source };
+    let file = std::fs::File::open(path).map_err(io)?;
+    if file.metadata().map_err(io)?.permissions().mode() & 0o077 != 0 {
+        return Err(KeyFileError::Exposed { path: text() });
+    }
+    let mut content = String::new();
+    file.take(MAX_KEY_FILE_BYTES).read_to_string(&mut content).map_err(io)?;
+    content.parse().map_err(|_| KeyFileError::Malformed { path: text() })
 }
 
 impl Default for NetworkLimits {
@@ -93,6 +211,8 @@ impl Default for NetworkLimits {
             max_inbound_peers: 96,
             pending_inbound: 64,
             pending_dials: 64,
+            connections_per_peer: 4,
+            memory_bytes: None,
         }
     }
 }

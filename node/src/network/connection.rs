@@ -3,8 +3,8 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll},
     time::Duration,
@@ -14,17 +14,20 @@ use futures::AsyncRead;
 use libp2p::swarm::ConnectionId;
 use tokio::time::Instant;
 
+use super::event::{DisconnectReason, Route};
+
 /// One established connection.
 #[derive(Debug, Clone)]
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
-    /// The remote address, a multiaddr without `/p2p`.
+    /// The remote address, a multiaddr without `/p2p`; of the relay where it goes through one.
     pub(super) address: String,
     /// Whether this node dialled it.
     pub(super) dialer: bool,
+    pub(super) route: Route,
     pub(super) heard: Heard,
-    /// This node has closed it, so nothing more is wanted from it.
-    pub(super) given_up: Arc<AtomicBool>,
+    /// Why this node has closed it. Set before it is closed, so whoever sees its streams end can tell who ended them.
+    pub(super) given_up: Arc<OnceLock<DisconnectReason>>,
 }
 
 /// When something was last received on a connection. Pings and bytes of frames both count, so that a long

@@ -1,7 +1,10 @@
 //! One dial: which addresses are still to be tried, and how libp2p's errors are told.
 
+use std::io;
+
 use libp2p::{
     Multiaddr, TransportError,
+    memory_connection_limits::MemoryUsageLimitExceeded,
     swarm::{
         DialError as SwarmDialError,
         dial_opts::{DialOpts, PeerCondition},
@@ -23,6 +26,8 @@ pub(super) struct Attempt {
     expected: Option<PeerKey>,
     /// Not yet tried; of a known peer all are tried together, and those where somebody else answered are taken out.
     remaining: Vec<Multiaddr>,
+    /// Through relays: tried when nothing else led anywhere.
+    relayed: Vec<Multiaddr>,
     /// The error worth telling if all fails.
     error: Option<DialError>,
 }
@@ -51,6 +56,9 @@ pub(super) fn parse(target: &DialTarget, quic: bool) -> Result<(Vec<Address>, Op
         }
         addresses.push(address);
     }
+    if expected.is_none() && addresses.iter().any(|a| a.relay().is_some()) {
+        return Err(DialError::RelayedWithoutPeer);
+    }
     match (addresses.is_empty(), refused) {
         (true, Some(error)) => Err(error.into()),
         (true, None) => Err(DialError::NoAddress),
@@ -66,21 +74,22 @@ impl Attempt {
         expected: Option<PeerKey>,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        let mut remaining: Vec<Multiaddr> = Vec::new();
+        let (mut remaining, mut relayed): (Vec<Multiaddr>, Vec<Multiaddr>) = (Vec::new(), Vec::new());
         let mut error = None;
         for address in addresses {
             match address.resolve().await {
                 Ok(found) => {
                     for one in found {
-                        if remaining.len() < MAX_ADDRESSES && !remaining.contains(&one) {
-                            remaining.push(one);
+                        let list = if address.relay().is_some() { &mut relayed } else { &mut remaining };
+                        if list.len() < MAX_ADDRESSES && !list.contains(&one) {
+                            list.push(one);
                         }
                     }
                 }
                 Err(failure) => error = Some(failure.into()),
             }
         }
-        Self { target, permit, expected, remaining, error }
+        Self { target, permit, expected, remaining, relayed, error }
     }
 
     /// The peer that must answer, if that is known.
@@ -90,29 +99,43 @@ impl Attempt {
 
     /// Ends the attempt before a dial is made.
     pub(super) fn refuse(&mut self, error: DialError) {
-        self.remaining.clear();
+        self.give_up_all();
         self.error = Some(error);
     }
 
+    fn give_up_all(&mut self) {
+        self.remaining.clear();
+        self.relayed.clear();
+    }
+
     /// The next dial to make, or `None` when nothing is left to try.
-    pub(super) fn next(&mut self) -> Option<DialOpts> {
-        // Never from the listening port: when two nodes dial each other from and to their listening ports at the
-        // same moment, TCP makes one connection of it with two dialers, and the handshake fails on both.
+    pub(super) fn next(&mut self, from_listening: bool) -> Option<DialOpts> {
+        if self.remaining.is_empty() {
+            self.remaining = std::mem::take(&mut self.relayed);
+        }
         if self.remaining.is_empty() {
             return None;
         }
-        Some(match &self.expected {
-            Some(key) => DialOpts::peer_id(to_peer_id(key))
+        // Not from the listening port if it can be helped: when two nodes dial each other from and to their listening ports
+        // at the same moment, TCP makes one connection of it with two dialers, and the handshake fails on both. A relay that
+        // this node wants to be reached through is dialled so: it sees the NAT's mapping of the port.
+        Some(match (&self.expected, from_listening) {
+            (Some(key), false) => DialOpts::peer_id(to_peer_id(key))
                 .condition(PeerCondition::Always)
                 .addresses(self.remaining.clone())
                 .allocate_new_port()
                 .build(),
-            None => DialOpts::unknown_peer_id().address(self.remaining.remove(0)).allocate_new_port().build(),
+            (Some(key), true) => DialOpts::peer_id(to_peer_id(key))
+                .condition(PeerCondition::Always)
+                .addresses(self.remaining.clone())
+                .build(),
+            (None, false) => DialOpts::unknown_peer_id().address(self.remaining.remove(0)).allocate_new_port().build(),
+            (None, true) => DialOpts::unknown_peer_id().address(self.remaining.remove(0)).build(),
         })
     }
 
-    /// Notes how a dial failed, and leaves in `remaining` what is still worth trying.
-    pub(super) fn failed(&mut self, error: SwarmDialError) {
+    /// Notes how a dial failed, and leaves what is still worth trying. `psk`: this node has a pre-shared key.
+    pub(super) fn failed(&mut self, error: SwarmDialError, psk: bool) {
         let told = match error {
             SwarmDialError::WrongPeerId { obtained, address } => {
                 if self.expected.is_some() {
@@ -129,28 +152,37 @@ impl Attempt {
                 if self.expected.is_some() {
                     self.remaining.clear();
                 }
-                DialError::Unreachable(describe(&failures))
+                match psk && failures.iter().any(|(_, error)| met_somebody(error)) {
+                    true => DialError::PreSharedKey(describe(&failures)),
+                    false => DialError::Unreachable(describe(&failures)),
+                }
             }
             SwarmDialError::Denied { cause } => {
                 let refusal = cause.downcast_ref::<Refusal>().copied();
+                let memory = cause.downcast_ref::<MemoryUsageLimitExceeded>().is_some();
                 // Another address of the same target would be refused as well.
-                self.remaining.clear();
+                self.give_up_all();
                 match refusal {
+                    None if memory => DialError::OutOfMemory,
                     Some(Refusal::Blocked) => DialError::Blocked,
                     Some(Refusal::NotEd25519) => DialError::NotEd25519,
                     Some(Refusal::Full) => DialError::Full,
                     Some(Refusal::Redundant(peer)) => DialError::AlreadyConnected(peer),
-                    Some(Refusal::TooManyConnections | Refusal::TooManyHandshakes) | None => {
-                        DialError::Unreachable(cause.to_string())
-                    }
+                    Some(
+                        Refusal::TooManyConnections
+                        | Refusal::TooManyHandshakes
+                        | Refusal::TooManyDials
+                        | Refusal::NotItsNetwork,
+                    )
+                    | None => DialError::Unreachable(cause.to_string()),
                 }
             }
             SwarmDialError::DialPeerConditionFalse(_) => {
-                self.remaining.clear();
+                self.give_up_all();
                 DialError::AlreadyDialing
             }
             SwarmDialError::LocalPeerId { .. } => {
-                self.remaining.clear();
+                self.give_up_all();
                 DialError::OwnIdentity
             }
             SwarmDialError::NoAddresses => {
@@ -158,7 +190,7 @@ impl Attempt {
                 DialError::NoAddress
             }
             SwarmDialError::Aborted => {
-                self.remaining.clear();
+                self.give_up_all();
                 DialError::Unreachable("the dial was given up".to_owned())
             }
         };
@@ -173,6 +205,28 @@ impl Attempt {
         let error = self.error.unwrap_or(DialError::NoAddress);
         (self.target, error, self.permit)
     }
+}
+
+/// Whether a dial got as far as talking to somebody: the host took the connection, and then something else than silence
+/// went wrong. Told from the text: on its way up through the layers of a transport an error keeps that alone for certain.
+fn met_somebody(error: &TransportError<io::Error>) -> bool {
+    let TransportError::Other(error) = error else { return false };
+    let text = error.to_string();
+    let code = text.split_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
+    let kind = code.map(|code| io::Error::from_raw_os_error(code).kind());
+    let nobody = matches!(
+        kind,
+        Some(
+            io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::NetworkDown
+                | io::ErrorKind::AddrNotAvailable
+                | io::ErrorKind::PermissionDenied
+                | io::ErrorKind::TimedOut
+        )
+    );
+    !nobody && !text.to_ascii_lowercase().contains("timeout")
 }
 
 fn describe(failures: &[(Multiaddr, TransportError<std::io::Error>)]) -> String {

@@ -1,5 +1,7 @@
 //! What the network tells its owner, and the errors of its verbs.
 
+use std::time::Duration;
+
 use super::{
     addr::AddressError,
     frame::{FrameError, MAX_FRAME_BYTES},
@@ -32,6 +34,8 @@ pub enum NetworkEvent {
         address: String,
         /// Whether this node dialled the connection that carries what it sends.
         dialer: bool,
+        /// What the connection goes over.
+        route: Route,
     },
     /// The session with `peer` is over. Another `Connected` may follow if the peer comes back.
     Disconnected {
@@ -62,6 +66,14 @@ pub enum NetworkEvent {
         /// Where it says it is, multiaddrs without `/p2p`.
         addresses: Vec<String>,
     },
+    /// A node that says it holds a public bank of this node's, as the DHT has it. Anybody can say so: the dial and the
+    /// greeting prove it. May be left out when events are read too slowly.
+    Found {
+        /// Who.
+        peer: PeerKey,
+        /// Where it is said to be, multiaddrs without `/p2p`.
+        addresses: Vec<String>,
+    },
     /// A peer told where it listens. Its own claim; may be left out when events are read too slowly, and may come before
     /// its `Connected`.
     Identified {
@@ -72,6 +84,29 @@ pub enum NetworkEvent {
         /// Where it says it listens, multiaddrs without `/p2p`.
         listen_addresses: Vec<String>,
     },
+}
+
+/// What a connection goes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// From host to host.
+    Direct,
+    /// From host to host, through a NAT on the way, opened with the help of a relay.
+    HolePunched,
+    /// Through a relay, which may end the circuit after so much data or time: then a new one is made.
+    Relayed {
+        /// Bytes, both ways together, that the relay said it carries. `None`: it said nothing, or there is no limit.
+        limit_bytes: Option<u64>,
+        /// How long it said the circuit lasts.
+        limit_time: Option<Duration>,
+    },
+}
+
+impl Route {
+    /// Whether it goes through a relay.
+    pub fn is_relayed(&self) -> bool {
+        matches!(self, Self::Relayed { .. })
+    }
 }
 
 /// Whom to dial, and where.
@@ -86,9 +121,22 @@ pub struct DialTarget {
 /// Why a session ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DisconnectReason {
-    /// The connection is gone: closed by either side, cut, or silent for too long.
+    /// The connection is gone: closed by the peer, or cut.
     #[error("the connection was closed")]
     ConnectionClosed,
+    /// This node closed it: [`NetworkHandle::close`](super::NetworkHandle::close) or
+    /// [`NetworkHandle::block`](super::NetworkHandle::block) was called.
+    #[error("this node closed the connection")]
+    ClosedHere,
+    /// This node closed it, since nothing was heard of the peer for too long.
+    #[error("nothing was heard of it for too long")]
+    Silent,
+    /// The relayed circuit ended, as relays do after so much data or time. No fault of the peer's: a new one is made.
+    #[error("the relayed circuit ended")]
+    CircuitEnded,
+    /// A direct connection came about, and the session moves to it from the relayed one.
+    #[error("a direct connection takes the place of the relayed one")]
+    Upgraded,
     /// The peer ended a stream or the stream broke.
     #[error("a stream ended: {0}")]
     StreamEnded(String),
@@ -121,6 +169,9 @@ pub enum StartError {
     /// The transport could not be set up.
     #[error("cannot set up the transport: {0}")]
     Transport(String),
+    /// Addresses need QUIC, which a pre-shared key does not cover.
+    #[error("a pre-shared key covers TCP only: take {0:?} out of the addresses, or do without the key")]
+    QuicWithKey(String),
     /// Multicast DNS was asked for and is not to be had.
     #[error("cannot start mDNS: {0}; start without it and name a peer")]
     Mdns(String),
@@ -168,12 +219,22 @@ pub enum DialError {
     /// As many peers as allowed are connected.
     #[error("as many peers as allowed are connected; raise max_peers or wait")]
     Full,
+    /// This process holds as much memory as it may for new connections.
+    #[error("this process is over its limit of memory for new connections; raise memory_bytes or find what fills it")]
+    OutOfMemory,
+    /// A peer behind a relay can only be dialled by name.
+    #[error("an address through a relay must end in /p2p/ID of the peer behind it")]
+    RelayedWithoutPeer,
     /// The peer's key is not ed25519.
     #[error("the peer's key is not ed25519; it is no node of this network")]
     NotEd25519,
     /// No address could be connected to.
     #[error("unreachable: {0}")]
     Unreachable(String),
+    /// Somebody is there, and the two did not understand each other from the first byte on, while this node uses a
+    /// pre-shared key.
+    #[error("the pre-shared keys do not fit: the other end has another key, or none ({0}); give both the same file")]
+    PreSharedKey(String),
     /// A connection came about, but no session on it: the peer closed it (it is full, or blocks this node) or does
     /// not speak the protocol.
     #[error("connected, but no session came about; the peer may be full, block this node, or speak another version")]

@@ -1,16 +1,21 @@
 //! Starting a network, and the handle by which it is used.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::{
     addr::{Address, AddressError},
     config::NetworkConfig,
+    dht::DhtKey,
     dial,
-    event::{DialError, DialTarget, NetworkEvent, SendError, StartError},
+    event::{DialError, DialTarget, NetworkEvent, Route, SendError, StartError},
     identity::{PeerKey, peer_of_secret},
     link::{Queued, Registry},
+    reach::Reach,
     swarm::{Command, Driver},
     traffic::Counters,
 };
@@ -31,10 +36,14 @@ impl Network {
     pub fn start(config: NetworkConfig) -> Result<Self, StartError> {
         tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let local = peer_of_secret(&config.keypair_secret).ok_or(StartError::Key)?;
+        let quic = config.quic && config.psk.is_none();
         let mut listen = Vec::new();
         for text in &config.listen {
             let address = Address::parse(text)?;
-            if address.is_quic() && !config.quic {
+            if address.is_quic() && config.psk.is_some() {
+                return Err(StartError::QuicWithKey(text.clone()));
+            }
+            if address.is_quic() && !quic {
                 return Err(AddressError::QuicOff { text: text.clone() }.into());
             }
             listen.push((text.clone(), address));
@@ -53,7 +62,8 @@ impl Network {
         });
         let handle = NetworkHandle {
             local,
-            quic: config.quic,
+            quic,
+            private: config.psk.is_some(),
             commands,
             registry,
             dials: Arc::new(Semaphore::new(config.limits.pending_dials)),
@@ -69,6 +79,7 @@ impl Network {
 pub struct NetworkHandle {
     local: PeerKey,
     quic: bool,
+    private: bool,
     commands: mpsc::UnboundedSender<Command>,
     registry: Arc<Registry>,
     dials: Arc<Semaphore>,
@@ -87,9 +98,48 @@ impl NetworkHandle {
         self.registry.listening()
     }
 
-    /// Where others are told to reach this node: the addresses given for that, else those listened on now.
+    /// Where others are told to reach this node: the addresses given for that, else those listened on now, places at relays
+    /// among them, and those at which others got through.
     pub fn announced(&self) -> Vec<String> {
-        if self.announce.is_empty() { self.listening() } else { self.announce.to_vec() }
+        if !self.announce.is_empty() {
+            return self.announce.to_vec();
+        }
+        let mut addresses = self.listening();
+        addresses.extend(self.registry.reach().external.into_iter().filter(|a| Address::parse(a).is_ok()));
+        let mut seen = BTreeSet::new();
+        addresses.retain(|a| seen.insert(a.clone()));
+        addresses
+    }
+
+    /// How this node can be reached, and its part in relaying and in the DHT.
+    pub fn reach(&self) -> Reach {
+        self.registry.reach()
+    }
+
+    /// What the session with each connected peer goes over.
+    pub fn routes(&self) -> BTreeMap<PeerKey, Route> {
+        self.registry.routes()
+    }
+
+    /// Whether only nodes with the same pre-shared key can connect.
+    pub fn is_private(&self) -> bool {
+        self.private
+    }
+
+    /// Whether QUIC addresses may be used.
+    pub fn quic(&self) -> bool {
+        self.quic
+    }
+
+    /// How often each bound was hit since the start, by its name.
+    pub fn limit_hits(&self) -> BTreeMap<&'static str, u64> {
+        self.registry.hits.snapshot()
+    }
+
+    /// Sets which public banks are announced in the DHT and looked for there, [`MAX_PUBLISHED`](super::MAX_PUBLISHED) at
+    /// most. With none, and unless the configuration says otherwise, this node takes no part in it.
+    pub fn publish(&self, keys: Vec<DhtKey>) {
+        let _ = self.commands.send(Command::Publish(keys));
     }
 
     /// The peers with a session, in the order of their keys.
@@ -102,14 +152,21 @@ impl NetworkHandle {
     /// `Connected`, and `DialFailed` with [`DialError::AlreadyConnected`], which is no fault.
     pub fn dial(&self, target: DialTarget) -> Result<(), DialError> {
         let (addresses, expected) = dial::parse(&target, self.quic)?;
-        let permit = self.dials.clone().try_acquire_owned().map_err(|_| DialError::TooManyDials)?;
+        let permit = self.dials.clone().try_acquire_owned().map_err(|_| {
+            self.registry.hits.dials.fetch_add(1, Relaxed);
+            DialError::TooManyDials
+        })?;
         self.commands.send(Command::Dial { target, addresses, expected, permit }).map_err(|_| DialError::Stopped)
     }
 
     /// Queues one frame of 1 to [`MAX_FRAME_BYTES`](super::MAX_FRAME_BYTES) bytes for a connected peer. That it
     /// was queued does not mean that it will arrive: the session may end first.
     pub fn send(&self, peer: PeerKey, frame: Vec<u8>) -> Result<(), SendError> {
-        self.registry.link(&peer).ok_or(SendError::NotConnected)?.push(frame)
+        let sent = self.registry.link(&peer).ok_or(SendError::NotConnected)?.push(frame);
+        if sent == Err(SendError::Full) {
+            self.registry.hits.send_queue.fetch_add(1, Relaxed);
+        }
+        sent
     }
 
     /// How much waits to be written to a connected peer; `None` where no session is up. For those who would rather

@@ -8,9 +8,10 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{
-    event::SendError,
+    event::{Route, SendError},
     frame::MAX_FRAME_BYTES,
     identity::PeerKey,
+    reach::{LimitHits, Reach},
     traffic::{Counters, Traffic},
 };
 
@@ -108,15 +109,22 @@ impl Link {
 /// What the handles, the peer tasks and the swarm task share.
 #[derive(Default)]
 pub(super) struct Registry {
-    links: Mutex<HashMap<PeerKey, Arc<Link>>>,
+    links: Mutex<HashMap<PeerKey, (Arc<Link>, Route)>>,
     traffic: Mutex<HashMap<PeerKey, Arc<Traffic>>>,
     pub(super) total: Traffic,
     listening: Mutex<Vec<String>>,
+    reach: Mutex<Reach>,
+    pub(super) hits: LimitHits,
 }
 
 impl Registry {
     pub(super) fn link(&self, peer: &PeerKey) -> Option<Arc<Link>> {
-        lock(&self.links).get(peer).cloned()
+        lock(&self.links).get(peer).map(|(link, _)| link.clone())
+    }
+
+    /// What the session with each connected peer goes over.
+    pub(super) fn routes(&self) -> BTreeMap<PeerKey, Route> {
+        lock(&self.links).iter().map(|(peer, (_, route))| (*peer, *route)).collect()
     }
 
     pub(super) fn connected(&self) -> Vec<PeerKey> {
@@ -125,8 +133,8 @@ impl Registry {
         peers
     }
 
-    pub(super) fn insert(&self, peer: PeerKey, link: Arc<Link>) {
-        lock(&self.links).insert(peer, link);
+    pub(super) fn insert(&self, peer: PeerKey, link: Arc<Link>, route: Route) {
+        lock(&self.links).insert(peer, (link, route));
     }
 
     pub(super) fn remove(&self, peer: &PeerKey) {
@@ -162,6 +170,14 @@ impl Registry {
 
     pub(super) fn set_listening(&self, addresses: Vec<String>) {
         *lock(&self.listening) = addresses;
+    }
+
+    pub(super) fn reach(&self) -> Reach {
+        lock(&self.reach).clone()
+    }
+
+    pub(super) fn change_reach(&self, change: impl FnOnce(&mut Reach)) {
+        change(&mut lock(&self.reach));
     }
 }
 
@@ -226,7 +242,7 @@ mod tests {
     fn traffic_of_strangers_is_bounded_and_that_of_the_connected_kept() {
         let registry = Registry::default();
         let here = [255u8; 32];
-        registry.insert(here, Arc::new(Link::new(1, 1)));
+        registry.insert(here, Arc::new(Link::new(1, 1)), Route::Direct);
         registry.traffic(here).sent(5);
         for n in 0..3000u32 {
             let mut peer = [0u8; 32];

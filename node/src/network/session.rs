@@ -8,14 +8,10 @@
 //! When any part of a session breaks, all of it ends and every connection of the peer is closed, so that neither
 //! side goes on with a gap. One case keeps a connection: when the peer opens a second stream it has begun anew
 //! (it restarted, and its former connection is dead without our knowing), and the connection that carries the new
-//! stream stays and becomes the next session.
+//! stream stays and becomes the next session. Another keeps some: when a direct connection stands beside a relayed one that
+//! the session writes to, the session ends and the next one begins on the direct connection.
 
-use std::{
-    collections::HashSet,
-    pin::Pin,
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
-};
+use std::{collections::HashSet, pin::Pin, sync::Arc, time::Duration};
 
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, future::pending, io::BufReader};
 use libp2p::{Stream, swarm::ConnectionId};
@@ -111,12 +107,13 @@ impl PeerTask {
         let mut inbound = None;
         while let Some((connection, outbound)) = self.open(&mut retired, &mut inbound).await {
             let link = Arc::new(Link::new(self.outbound_frames, self.outbound_bytes));
-            self.registry.insert(self.peer, link.clone());
+            self.registry.insert(self.peer, link.clone(), connection.route);
             self.tell(Request::Session { peer: self.peer, up: true });
             let connected = NetworkEvent::Connected {
                 peer: self.peer,
                 address: connection.address.clone(),
                 dialer: connection.dialer,
+                route: connection.route,
             };
             let ending = if self.events.send(connected).await.is_ok() {
                 self.carry(&link, &connection, outbound, inbound.take()).await
@@ -126,11 +123,15 @@ impl PeerTask {
             self.registry.remove(&self.peer);
             self.tell(Request::Session { peer: self.peer, up: false });
 
-            let keep = ending.successor.as_ref().map(|(id, _)| *id);
-            let listed: Vec<ConnectionId> = self.connections.borrow().iter().map(|c| c.id).collect();
-            retired.retain(|id| listed.contains(id));
-            for id in listed.into_iter().filter(|id| Some(*id) != keep) {
-                self.retire(id, &mut retired);
+            let successor = ending.successor.as_ref().map(|(id, _)| *id);
+            let listed: Vec<Connection> = self.connections.borrow().clone();
+            retired.retain(|id| listed.iter().any(|c| c.id == *id));
+            let keep = |c: &Connection| {
+                // A direct connection beside a relayed session is not part of what broke.
+                successor == Some(c.id) || (connection.route.is_relayed() && !c.route.is_relayed())
+            };
+            for c in listed.iter().filter(|c| !keep(c)) {
+                self.retire(c.id, &mut retired);
             }
             debug!(peer = peer_id_text(&self.peer), reason = %ending.reason, "session ended");
             let disconnected = NetworkEvent::Disconnected { peer: self.peer, reason: ending.reason };
@@ -255,26 +256,26 @@ impl PeerTask {
         loop {
             tokio::select! {
                 error = &mut writer => {
-                    if reading_on.is_some() {
+                    if reading_on.as_ref().is_some_and(|c| c.given_up.get().is_none()) {
                         let _ = timeout(DRAIN_TIMEOUT, &mut reader).await;
                     }
-                    return DisconnectReason::StreamEnded(error.to_string()).into();
+                    let seen = DisconnectReason::StreamEnded(error.to_string());
+                    return self.judge(seen, outbound_on, reading_on.as_ref()).into();
                 }
-                reason = &mut reader => return reason.into(),
+                reason = &mut reader => return self.judge(reason, outbound_on, reading_on.as_ref()).into(),
                 changed = self.connections.changed() => {
                     if changed.is_err() {
                         return DisconnectReason::Stopping.into();
                     }
-                    if let Some(connection) = &reading_on
-                        && self.listed(connection.id).is_none()
-                    {
-                        if !connection.given_up.load(Relaxed) {
+                    let gone = |connection: &Connection| self.listed(connection.id).is_none();
+                    if let Some(connection) = reading_on.as_ref().filter(|c| gone(c)) {
+                        if connection.given_up.get().is_none() {
                             let _ = timeout(DRAIN_TIMEOUT, &mut reader).await;
                         }
-                        return DisconnectReason::ConnectionClosed.into();
+                        return self.judge(DisconnectReason::ConnectionClosed, outbound_on, reading_on.as_ref()).into();
                     }
-                    if self.listed(outbound_on.id).is_none() {
-                        return DisconnectReason::ConnectionClosed.into();
+                    if gone(outbound_on) || self.is_superseded(outbound_on) {
+                        return self.judge(DisconnectReason::ConnectionClosed, outbound_on, reading_on.as_ref()).into();
                     }
                 }
                 Some((id, stream)) = self.arrivals.recv() => {
@@ -290,6 +291,31 @@ impl PeerTask {
                     reader = Box::pin(self.reader(stream, heard, traffic.clone(), false));
                 }
             }
+        }
+    }
+
+    /// Whether a session that writes to `connection` should move to a direct one.
+    fn is_superseded(&self, connection: &Connection) -> bool {
+        connection.route.is_relayed() && self.connections.borrow().iter().any(|c| !c.route.is_relayed())
+    }
+
+    /// Why a session ended. What this node did itself comes before what its streams saw of it: a connection is closed here
+    /// only after the reason was noted.
+    fn judge(
+        &self,
+        seen: DisconnectReason,
+        outbound_on: &Connection,
+        reading_on: Option<&Connection>,
+    ) -> DisconnectReason {
+        let used = || [Some(outbound_on), reading_on].into_iter().flatten();
+        if let Some(reason) = used().find_map(|c| c.given_up.get()) {
+            return reason.clone();
+        }
+        let broke = matches!(seen, DisconnectReason::ConnectionClosed | DisconnectReason::StreamEnded(_));
+        match broke {
+            true if self.is_superseded(outbound_on) => DisconnectReason::Upgraded,
+            true if used().any(|c| c.route.is_relayed()) => DisconnectReason::CircuitEnded,
+            _ => seen,
         }
     }
 

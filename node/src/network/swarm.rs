@@ -13,8 +13,11 @@ use futures::StreamExt;
 use libp2p::{
     Multiaddr, PeerId, Swarm,
     core::{ConnectedPoint, transport::ListenerId},
-    identify, mdns, ping,
-    swarm::{ConnectionId, SwarmEvent},
+    identify, mdns,
+    memory_connection_limits::MemoryUsageLimitExceeded,
+    metrics::{Metrics, Recorder},
+    ping,
+    swarm::{ConnectionDenied, ConnectionId, DialError as SwarmDialError, ListenError, SwarmEvent},
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, watch},
@@ -24,14 +27,16 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{
-    addr::{Address, AddressError, dialable, without_peer},
-    behaviour::InboundStream,
+    addr::{Address, AddressError, Scope, dialable, is_relayed, scope, without_peer},
+    behaviour::{InboundStream, Refusal},
     config::{NetworkConfig, NetworkLimits},
     connection::{Connection, Heard},
+    dht::{Dht, DhtKey},
     dial::{Attempt, transport_error_text},
-    event::{DialError, DialTarget, NetworkEvent, StartError},
+    event::{DialError, DialTarget, DisconnectReason, NetworkEvent, StartError},
     identity::{PeerKey, from_peer_id, peer_id_text, to_peer_id},
     link::Registry,
+    reach::{Relays, Serving},
     session::{Arrival, PeerTask, Request},
     transport::{Behaviour, BehaviourEvent, build_swarm},
 };
@@ -54,11 +59,12 @@ pub(super) enum Command {
     Dial { target: DialTarget, addresses: Vec<Address>, expected: Option<PeerKey>, permit: OwnedSemaphorePermit },
     Close(PeerKey),
     Block(PeerKey, bool),
+    Publish(Vec<DhtKey>),
     Shutdown,
 }
 
 /// What is kept of a peer while it has a connection, or a task that is winding up.
-struct Peer {
+pub(super) struct Peer {
     connections: watch::Sender<Vec<Connection>>,
     arrivals: mpsc::Sender<Arrival>,
     session_up: bool,
@@ -68,7 +74,7 @@ struct Peer {
 
 /// The state of the swarm task.
 pub(super) struct Driver {
-    swarm: Swarm<Behaviour>,
+    pub(super) swarm: Swarm<Behaviour>,
     limits: NetworkLimits,
     dead_after: Duration,
     events: mpsc::Sender<NetworkEvent>,
@@ -77,14 +83,22 @@ pub(super) struct Driver {
     commands: mpsc::UnboundedReceiver<Command>,
     request_sender: mpsc::UnboundedSender<Request>,
     requests: mpsc::UnboundedReceiver<Request>,
-    registry: Arc<Registry>,
-    peers: HashMap<PeerKey, Peer>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) peers: HashMap<PeerKey, Peer>,
     tasks: JoinSet<()>,
     task_peers: HashMap<Id, PeerKey>,
     lookups: JoinSet<Lookup>,
     attempts: HashMap<ConnectionId, Attempt>,
     listeners: HashMap<ListenerId, String>,
-    listening: Vec<Multiaddr>,
+    pub(super) listening: Vec<Multiaddr>,
+    pub(super) relays: Relays,
+    pub(super) dht: Dht,
+    /// Whether what is listened on is offered as the address of circuits: for a relay that was told of no other.
+    offers_listening: bool,
+    psk: bool,
+    /// Addresses dialled from the port that is listened on.
+    via: Vec<String>,
+    metrics: Option<Arc<Metrics>>,
 }
 
 /// A finished look-up of names, off the swarm task.
@@ -110,6 +124,12 @@ impl Driver {
         for (text, address) in listen {
             lookups.spawn(async move { Lookup::Listen { found: address.resolve().await, text } });
         }
+        let relays = Relays::new(config.use_relays && config.relay.is_none() && config.announce.is_empty());
+        registry.change_reach(|reach| {
+            reach.external = config.announce.clone();
+            reach.serving = config.relay.as_ref().map(|_| Serving::default());
+        });
+        let via = config.via.iter().filter_map(|text| Some(Address::parse(text).ok()?.to_text())).collect();
         Ok(Self {
             swarm,
             limits: config.limits.clone(),
@@ -127,6 +147,12 @@ impl Driver {
             attempts: HashMap::new(),
             listeners: HashMap::new(),
             listening: Vec::new(),
+            relays,
+            dht: Dht::new(config.dht, config.dht_interval),
+            offers_listening: config.relay.is_some() && config.announce.is_empty(),
+            psk: config.psk.is_some(),
+            via,
+            metrics: config.metrics.clone(),
         })
     }
 
@@ -154,7 +180,11 @@ impl Driver {
                 () = events.closed() => break,
                 Some(ended) = self.tasks.join_next_with_id() => self.on_task_ended(ended),
                 Some(found) = self.lookups.join_next() => self.on_lookup(found),
-                _ = tick.tick() => self.close_silent(),
+                _ = tick.tick() => {
+                    self.close_silent();
+                    self.take_places();
+                    self.tick_dht();
+                }
             }
         }
         self.wind_down().await;
@@ -194,6 +224,7 @@ impl Driver {
                     .spawn(async move { Lookup::Dial(Attempt::resolve(target, addresses, expected, permit).await) });
             }
             Command::Close(peer) => self.close_all(&peer),
+            Command::Publish(keys) => self.publish(keys),
             Command::Block(peer, block) => {
                 self.swarm.behaviour_mut().carrier.block(to_peer_id(&peer), block);
                 if block {
@@ -209,7 +240,8 @@ impl Driver {
             Request::Open { peer, connection, reply } => {
                 self.swarm.behaviour_mut().carrier.open(to_peer_id(&peer), connection, reply)
             }
-            Request::Close { peer, connection } => self.close(&peer, connection),
+            // The session has ended and said why.
+            Request::Close { peer, connection } => self.close(&peer, connection, None),
             Request::Session { peer, up } => {
                 self.swarm.behaviour_mut().carrier.set_up(to_peer_id(&peer), up);
                 if let Some(entry) = self.peers.get_mut(&peer) {
@@ -262,27 +294,54 @@ impl Driver {
                 attempt.refuse(DialError::AlreadyDialing);
             }
         }
-        while let Some(options) = attempt.next() {
+        let from_listening = attempt.target.addresses.iter().any(|a| self.is_via(a));
+        while let Some(options) = attempt.next(from_listening) {
             let id = options.connection_id();
+            self.swarm.behaviour_mut().carrier.own_dial(id);
             match self.swarm.dial(options) {
                 Ok(()) => {
                     self.attempts.insert(id, attempt);
                     return;
                 }
-                Err(error) => attempt.failed(error),
+                Err(error) => {
+                    self.note_dial_error(&error);
+                    attempt.failed(error, self.psk);
+                }
             }
         }
         let (target, error, permit) = attempt.give_up();
         self.outbox.push_back((NetworkEvent::DialFailed { target, error }, Some(permit)));
     }
 
-    /// Closes one connection. For the peer's task it is gone at once, whatever the transport still does to close it.
-    fn close(&mut self, key: &PeerKey, id: ConnectionId) {
+    fn is_via(&self, address: &str) -> bool {
+        Address::parse(address).is_ok_and(|address| self.via.contains(&address.to_text()))
+    }
+
+    /// Counts a dial that a bound forbade.
+    fn note_dial_error(&self, error: &SwarmDialError) {
+        if let SwarmDialError::Denied { cause } = error {
+            self.note_denial(cause);
+        }
+    }
+
+    fn note_denial(&self, cause: &ConnectionDenied) {
+        let hits = &self.registry.hits;
+        if let Some(refusal) = cause.downcast_ref::<Refusal>() {
+            hits.refused(*refusal);
+        } else if cause.downcast_ref::<MemoryUsageLimitExceeded>().is_some() {
+            hits.memory.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Closes one connection. For the peer's task it is gone at once, whatever the transport still does to close it. The
+    /// reason is there before anything ends, so that it is the one that is told.
+    fn close(&mut self, key: &PeerKey, id: ConnectionId, reason: Option<DisconnectReason>) {
         if let Some(entry) = self.peers.get(key) {
             entry.connections.send_modify(|list| {
                 list.retain(|connection| {
                     if connection.id == id {
-                        connection.given_up.store(true, Relaxed);
+                        // Closed twice: the first reason stays.
+                        let _ = connection.given_up.set(reason.clone().unwrap_or(DisconnectReason::ConnectionClosed));
                     }
                     connection.id != id
                 });
@@ -299,26 +358,44 @@ impl Driver {
             .map(|entry| entry.connections.borrow().iter().map(|c| c.id).collect())
             .unwrap_or_default();
         for id in ids {
-            self.close(key, id);
+            self.close(key, id, Some(DisconnectReason::ClosedHere));
         }
         // Also those that have just come about and are not in the table yet.
         self.swarm.behaviour_mut().carrier.close_peer(to_peer_id(key));
     }
 
-    fn on_swarm_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
+    fn on_behaviour_event(&mut self, event: BehaviourEvent) {
         match event {
-            SwarmEvent::Behaviour(BehaviourEvent::Carrier(stream)) => self.on_stream(stream),
-            SwarmEvent::Behaviour(BehaviourEvent::Ping(ping)) => self.on_ping(ping),
-            SwarmEvent::Behaviour(BehaviourEvent::Identify(event)) => {
-                if let identify::Event::Received { peer_id, connection_id, info } = event
-                    && let Some(peer) = from_peer_id(&peer_id)
-                    && let Some(address) = self.remote_address(&peer, connection_id)
-                {
-                    let listen_addresses = dialable(info.listen_addrs.iter());
-                    self.hint(NetworkEvent::Identified { peer, address, listen_addresses });
-                }
-            }
-            SwarmEvent::Behaviour(BehaviourEvent::Mdns(event)) => self.on_mdns(event),
+            BehaviourEvent::Carrier(stream) => self.on_stream(stream),
+            BehaviourEvent::Ping(ping) => self.on_ping(ping),
+            BehaviourEvent::Identify(event) => self.on_identify(event),
+            BehaviourEvent::Mdns(event) => self.on_mdns(event),
+            BehaviourEvent::Relay(event) => self.on_relay(event),
+            BehaviourEvent::Circuits(event) => self.on_circuit(event),
+            BehaviourEvent::Punching(event) => debug!(?event, "hole punching"),
+            BehaviourEvent::Nat(event) => self.on_nat(event),
+            BehaviourEvent::DialBack(event) => debug!(?event, "dialled somebody back"),
+            BehaviourEvent::Dht(event) => self.on_dht(event),
+        }
+    }
+
+    fn on_identify(&mut self, event: identify::Event) {
+        let identify::Event::Received { peer_id, connection_id, info } = event else { return };
+        let Some(peer) = from_peer_id(&peer_id) else { return };
+        let Some(connection) = self.connection(&peer, connection_id) else { return };
+        let address: Option<Multiaddr> = connection.address.parse().ok();
+        let near = address.as_ref().and_then(scope);
+        let dialled = address.filter(|_| connection.dialer && !connection.route.is_relayed());
+        self.meet_relay(peer, &info, dialled);
+        self.meet_dht_node(peer, &info, near);
+        let listen_addresses = dialable(info.listen_addrs.iter());
+        self.hint(NetworkEvent::Identified { peer, address: connection.address, listen_addresses });
+    }
+
+    fn on_swarm_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
+        self.record(&event);
+        match event {
+            SwarmEvent::Behaviour(event) => self.on_behaviour_event(event),
             SwarmEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
                 self.on_established(peer_id, connection_id, &endpoint)
             }
@@ -329,58 +406,96 @@ impl Driver {
                 }
             }
             SwarmEvent::OutgoingConnectionError { connection_id, error, .. } => {
+                self.note_dial_error(&error);
                 if let Some(mut attempt) = self.attempts.remove(&connection_id) {
-                    attempt.failed(error);
+                    attempt.failed(error, self.psk);
                     self.dial(attempt);
                 }
             }
             SwarmEvent::IncomingConnectionError { send_back_addr, error, .. } => {
-                debug!(%send_back_addr, %error, "an inbound connection was refused or broke off")
+                debug!(%send_back_addr, %error, "an inbound connection was refused or broke off");
+                match &error {
+                    ListenError::Denied { cause } => self.note_denial(cause),
+                    _ => {
+                        self.registry.hits.failed_handshakes.fetch_add(1, Relaxed);
+                    }
+                }
             }
-            SwarmEvent::NewListenAddr { address, .. } => {
-                info!(%address, "listening");
-                self.listening.push(address.clone());
-                self.publish_listening();
-                self.outbox.push_back((NetworkEvent::Listening { address: address.to_string() }, None));
-            }
+            SwarmEvent::NewListenAddr { address, listener_id } => self.on_listening(listener_id, &address),
             SwarmEvent::ExpiredListenAddr { address, .. } => {
+                let address = without_peer(&address);
                 self.listening.retain(|a| *a != address);
                 self.publish_listening();
             }
             SwarmEvent::ListenerClosed { listener_id, addresses, reason } => {
+                let addresses: Vec<Multiaddr> = addresses.iter().map(without_peer).collect();
                 self.listening.retain(|a| !addresses.contains(a));
                 self.publish_listening();
-                if let Some(text) = self.listeners.remove(&listener_id) {
-                    let error = match reason {
-                        Ok(()) => "the listener closed".to_owned(),
-                        Err(error) => error.to_string(),
-                    };
+                let error = match reason {
+                    Ok(()) => "the listener closed".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                if self.relays.holds(&listener_id) {
+                    self.lost_place(&listener_id, &error);
+                } else if let Some(text) = self.listeners.remove(&listener_id) {
                     self.listen_failed(text, error);
                 }
+            }
+            SwarmEvent::ExternalAddrConfirmed { .. } | SwarmEvent::ExternalAddrExpired { .. } => {
+                self.publish_reach();
+                self.settle_dht_mode();
             }
             SwarmEvent::ListenerError { error, .. } => warn!(%error, "a listener reports an error"),
             _ => {}
         }
     }
 
-    /// Where a connection that stands leads.
-    fn remote_address(&self, peer: &PeerKey, connection: ConnectionId) -> Option<String> {
-        let connections = self.peers.get(peer)?.connections.borrow();
-        connections.iter().find(|c| c.id == connection).map(|c| c.address.clone())
+    fn on_listening(&mut self, listener: ListenerId, address: &Multiaddr) {
+        let address = without_peer(address);
+        info!(%address, "listening");
+        if !self.listening.contains(&address) {
+            self.listening.push(address.clone());
+        }
+        self.publish_listening();
+        if is_relayed(&address) {
+            return; // No address of the configuration.
+        }
+        // A circuit's address begins with one of the relay's. Loopback is of use only where nothing else was asked for.
+        let asked = self.listeners.get(&listener).and_then(|text| Address::parse(text).ok());
+        let exactly = asked.is_some_and(|asked| asked.has_host_of(&address));
+        if self.offers_listening && (exactly || scope(&address) != Some(Scope::Loopback)) {
+            self.swarm.add_external_address(address.clone());
+        }
+        self.settle_dht_mode();
+        self.outbox.push_back((NetworkEvent::Listening { address: address.to_string() }, None));
+    }
+
+    /// A connection that stands.
+    fn connection(&self, peer: &PeerKey, connection: ConnectionId) -> Option<Connection> {
+        self.peers.get(peer)?.connections.borrow().iter().find(|c| c.id == connection).cloned()
     }
 
     fn on_established(&mut self, id: PeerId, connection: ConnectionId, endpoint: &ConnectedPoint) {
         // The behaviour admits ed25519 keys only.
         let Some(key) = from_peer_id(&id) else { return };
+        let address = match endpoint {
+            ConnectedPoint::Dialer { address, .. } => address,
+            // Of one who came through a relay only its name is known; what tells more is through which.
+            ConnectedPoint::Listener { local_addr, .. } if is_relayed(local_addr) => local_addr,
+            ConnectedPoint::Listener { send_back_addr, .. } => send_back_addr,
+        };
+        let attempt = self.attempts.remove(&connection);
+        let standing = |entry: &Peer| entry.connections.borrow().iter().any(|c| c.route.is_relayed());
+        let punched = attempt.is_none() && self.peers.get(&key).is_some_and(standing);
         let connection = Connection {
             id: connection,
-            address: without_peer(endpoint.get_remote_address()).to_string(),
+            address: without_peer(address).to_string(),
             dialer: endpoint.is_dialer(),
+            route: self.route_of(&key, address, endpoint.is_dialer(), punched),
             heard: Heard::now(),
             given_up: Arc::default(),
         };
         debug!(peer = %id, address = connection.address, dialer = connection.dialer, "connection established");
-        let attempt = self.attempts.remove(&connection.id);
         self.swarm.behaviour_mut().carrier.set_live(id, true);
         match self.peers.entry(key) {
             Entry::Occupied(entry) => {
@@ -455,6 +570,8 @@ impl Driver {
             ));
         }
         self.registry.remove(&key);
+        self.relays.gone(&key);
+        self.dht.gone(&key);
         let carrier = &mut self.swarm.behaviour_mut().carrier;
         carrier.set_up(to_peer_id(&key), false);
         carrier.set_live(to_peer_id(&key), false);
@@ -499,7 +616,7 @@ impl Driver {
         }
         for (key, id) in silent {
             info!(peer = peer_id_text(&key), "nothing heard for too long, closing");
-            self.close(&key, id);
+            self.close(&key, id, Some(DisconnectReason::Silent));
         }
     }
 
@@ -525,12 +642,39 @@ impl Driver {
         }
     }
 
+    /// Counts an event in libp2p's metrics. What strangers can make up is left out, since each kind of address would become a
+    /// series of its own.
+    fn record(&self, event: &SwarmEvent<BehaviourEvent>) {
+        let Some(metrics) = &self.metrics else { return };
+        match event {
+            SwarmEvent::NewExternalAddrCandidate { .. } => {}
+            SwarmEvent::Behaviour(event) => match event {
+                BehaviourEvent::Ping(event) => metrics.record(event),
+                BehaviourEvent::Relay(event) => metrics.record(event),
+                BehaviourEvent::Punching(event) => metrics.record(event),
+                BehaviourEvent::Dht(event) => metrics.record(event),
+                BehaviourEvent::Identify(identify::Event::Received { peer_id, connection_id, info }) => {
+                    let mut info = info.clone();
+                    info.listen_addrs.retain(|a| Address::from_multiaddr(a).is_ok());
+                    if Address::from_multiaddr(&info.observed_addr).is_err() {
+                        info.observed_addr = Multiaddr::empty();
+                    }
+                    let (peer_id, connection_id) = (*peer_id, *connection_id);
+                    metrics.record(&identify::Event::Received { peer_id, connection_id, info });
+                }
+                BehaviourEvent::Identify(event) => metrics.record(event),
+                _ => {}
+            },
+            event => metrics.record(event),
+        }
+    }
+
     fn publish_listening(&self) {
         let texts = self.listening.iter().map(ToString::to_string).collect();
         self.registry.set_listening(texts);
     }
 
-    fn hint(&mut self, event: NetworkEvent) {
+    pub(super) fn hint(&mut self, event: NetworkEvent) {
         if self.outbox.len() < OUTBOX_HINTS {
             self.outbox.push_back((event, None));
         }

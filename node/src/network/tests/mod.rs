@@ -2,8 +2,10 @@
 //! bound; no test takes a pause to be long enough.
 
 mod exchange;
+mod finding;
 mod hostile;
 mod links;
+mod relays;
 mod stopping;
 
 use std::{
@@ -56,6 +58,13 @@ impl Node {
         node
     }
 
+    /// Starts a network that listens nowhere.
+    async fn hidden(seed: u8, change: impl FnOnce(&mut NetworkConfig)) -> Self {
+        let mut config = NetworkConfig::new([seed; 32]);
+        change(&mut config);
+        Self { network: Network::start(config).expect("the configuration is sound"), address: String::new() }
+    }
+
     fn handle(&self) -> &NetworkHandle {
         &self.network.handle
     }
@@ -83,7 +92,7 @@ impl Node {
                 .expect("an event comes in time")
                 .expect("the network runs");
             match event {
-                NetworkEvent::Identified { .. } | NetworkEvent::Discovered { .. } => {}
+                NetworkEvent::Identified { .. } | NetworkEvent::Discovered { .. } | NetworkEvent::Found { .. } => {}
                 event => return event,
             }
         }
