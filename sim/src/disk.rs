@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use folklore_protocol::{Admission, BankId, Item, Lesson, Record, RecordId, node::Incoming};
+use folklore_protocol::{Admission, BankId, Incoming, Item, Lesson, Record, RecordId};
 
 /// How a disk misbehaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

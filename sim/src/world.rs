@@ -6,8 +6,8 @@ use std::{
 };
 
 use folklore_protocol::{
-    Admission, Answer, AuthorId, BankId, Claim, Config, DialTarget, Effect, Event, Evidence, Keypair, Lesson,
-    LessonDraft, LessonKind, Message, Node, Record, RecordId, Root, Ticket, Time, node::Incoming,
+    Admission, Answer, AuthorId, BankId, Claim, Config, DialTarget, Effect, Event, Evidence, Incoming, Keypair, Lesson,
+    LessonDraft, LessonKind, Message, Node, Record, RecordId, Root, Ticket, Time,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
