@@ -8,9 +8,11 @@ use folklore_node::{
 };
 use folklore_store::frame::{Frame, Key, carve};
 
-/// Every target here, by name.
-pub const TARGETS: &[(&str, fn(&[u8]))] =
-    &[("ticket", ticket), ("runs", runs), ("outcomes", outcomes), ("frame", frame)];
+/// A function that takes any bytes, and its name.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target here.
+pub const TARGETS: &[Target] = &[("ticket", ticket), ("runs", runs), ("outcomes", outcomes), ("frame", frame)];
 
 /// A ticket, as somebody typed it.
 pub fn ticket(bytes: &[u8]) {

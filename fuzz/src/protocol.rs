@@ -8,8 +8,11 @@ use folklore_protocol::{
     record::MAX_RECORD_BYTES,
 };
 
-/// Every target here, by name.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+/// A function that takes any bytes, and its name.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target here.
+pub const TARGETS: &[Target] = &[
     ("record", record),
     ("lesson", lesson),
     ("claim", claim),
