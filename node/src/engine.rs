@@ -15,8 +15,8 @@ use std::{
 };
 
 use folklore_protocol::{
-    Admission, Answer, AuthorId, BankId, Config, DialTarget, Effect, Event, Item, Lesson, Message, Node, Record,
-    RecordId, Root, Time, node::Incoming,
+    Admission, Answer, AuthorId, BankId, Config, DialTarget, Effect, Event, Incoming, Item, Lesson, Message, Node,
+    Record, RecordId, Root, Time,
 };
 use folklore_store::{
     bank::{self, Store},

@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     bank::BankId,
     config::MAX_ASKS,
+    event::{Answer, Effect, Ticket},
     identity::AuthorId,
     message::{Item, MAX_ASKED_HITS, MAX_QUERY_BYTES, Message},
-    node::{Answer, Effect, Node, Pending, Ticket, Timer},
+    node::{Node, Pending, Timer},
     time::Time,
 };
 

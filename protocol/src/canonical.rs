@@ -1,21 +1,16 @@
 //! Canonical bytes: one encoding per value, bounded before anything is allocated, and the normal form of text.
 //!
-//! This is the only module that names bincode. The layout is written down in `FORMAT.md` and pinned by the committed
+//! bincode writes and [`read`] reads; this is the only module that names bincode. The layout is written down in `FORMAT.md` and pinned by the committed
 //! vectors in `tests/vectors`, so that another language can implement it.
 
+mod read;
+
+use read::Reader;
 use serde::{Serialize, de::DeserializeOwned};
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 /// The version byte that leads every canonical value.
 pub const FORMAT_VERSION: u8 = 1;
-
-/// Longest value that strangers send, and what decoding one may reserve, whatever lengths its bytes claim. The budget is
-/// only against allocation and must never bind before the limit in bytes does: bincode counts up to 8 for one byte (a `u64`
-/// of one), and which bytes are refused must not depend on how one library counts.
-const FOREIGN_BYTES: usize = 64 * 1024;
-const FOREIGN_BUDGET: usize = 8 * FOREIGN_BYTES;
-/// The same for larger values, which a node only reads from its own disk.
-const OWN_BUDGET: usize = 8 * 32 * 1024 * 1024;
 
 /// Why bytes are not the canonical form of a value. Nothing was changed by the attempt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,9 +67,8 @@ pub fn append<T: Serialize>(value: &T, out: &mut Vec<u8>) {
 
 /// Reads a canonical value of at most `LIMIT` bytes. The whole input must be the value, written canonically.
 ///
-/// What is allocated while decoding is bounded too, whatever lengths the bytes claim.
+/// What is allocated while decoding is bounded by the bytes there are, whatever lengths they claim.
 pub fn decode<T: Serialize + DeserializeOwned, const LIMIT: usize>(bytes: &[u8]) -> Result<T, DecodeError> {
-    const { assert!(LIMIT <= OWN_BUDGET / 8, "the budget must not bind before the limit") };
     let (&version, rest) = bytes.split_first().ok_or(DecodeError::Empty)?;
     if version != FORMAT_VERSION {
         return Err(DecodeError::Version { found: version });
@@ -82,15 +76,10 @@ pub fn decode<T: Serialize + DeserializeOwned, const LIMIT: usize>(bytes: &[u8])
     if bytes.len() > LIMIT {
         return Err(DecodeError::TooLong { len: bytes.len(), limit: LIMIT });
     }
-    let config = bincode::config::standard();
-    let read = if LIMIT <= FOREIGN_BYTES {
-        bincode::serde::decode_from_slice(rest, config.with_limit::<FOREIGN_BUDGET>())
-    } else {
-        bincode::serde::decode_from_slice(rest, config.with_limit::<OWN_BUDGET>())
-    };
-    let (value, used): (T, usize) = read.map_err(|e| DecodeError::Malformed(e.to_string()))?;
-    if used != rest.len() {
-        return Err(DecodeError::Trailing { extra: rest.len() - used });
+    let mut reader = Reader::new(rest);
+    let value = T::deserialize(&mut reader).map_err(|e| DecodeError::Malformed(e.to_string()))?;
+    if reader.left() != 0 {
+        return Err(DecodeError::Trailing { extra: reader.left() });
     }
     if encode(&value) != bytes {
         return Err(DecodeError::NotCanonical);

@@ -8,11 +8,13 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
+    admission::parse_item,
     bank::BankId,
     config::{MAX_ADMITTING, MAX_GRAFT_IDS, MAX_HOPS, PUSH_BATCH},
+    event::Incoming,
     identity::AuthorId,
     message::{Item, MAX_IDS, Message},
-    node::{Incoming, Node, PushedAs, Timer, parse_item},
+    node::{Node, PushedAs, Timer},
     record::{Record, RecordId},
     time::Time,
 };

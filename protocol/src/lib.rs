@@ -46,13 +46,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod admission;
 mod ask;
 pub mod bank;
 pub mod canonical;
 pub mod claim;
 pub mod config;
+pub mod event;
 mod fetch;
 mod gossip;
+mod greeting;
 pub mod identity;
 pub mod known;
 pub mod lesson;
@@ -67,11 +70,12 @@ pub mod time;
 pub use bank::{Access, BankId, Policy, Principal};
 pub use claim::{Claim, Evidence, Outcome, RunDigest, Verdict};
 pub use config::Config;
+pub use event::{Admission, Answer, Effect, Event, Incoming, Ticket};
 pub use identity::{AuthorId, Keypair};
 pub use known::{Known, Root};
 pub use lesson::{Lesson, LessonDraft, LessonError, LessonId, LessonKind};
 pub use message::{Item, Message};
-pub use node::{Admission, Answer, Effect, Event, Incoming, Node, Ticket};
+pub use node::Node;
 pub use peers::{DialTarget, Peer, Peers};
 pub use record::{Record, RecordError, RecordId, UnverifiedRecord};
 pub use tally::{LocalPolicy, Standing, State, Tally};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use folklore_protocol::{Admission, BankId, Item, Lesson, Record, RecordId, node::Incoming};
+use folklore_protocol::{Admission, BankId, Incoming, Item, Lesson, Record, RecordId};
 
 /// How a disk misbehaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,11 +11,17 @@ pub struct DiskFaults {
     pub sync_ms: u64,
     /// No room: every write fails.
     pub full: bool,
+    /// A planted bug: beside each record is the body that came before its own.
+    pub mixes_bodies: bool,
+    /// A planted bug: each fifth record is filed under a second id too.
+    pub files_twice: bool,
+    /// A planted bug: the last of a batch is acknowledged and not kept.
+    pub loses_tail: bool,
 }
 
 impl Default for DiskFaults {
     fn default() -> Self {
-        Self { sync_ms: 5, full: false }
+        Self { sync_ms: 5, full: false, mixes_bodies: false, files_twice: false, loses_tail: false }
     }
 }
 
@@ -28,6 +34,8 @@ pub struct Disk {
     /// How it misbehaves.
     pub faults: DiskFaults,
     synced: BTreeMap<BankId, BTreeMap<RecordId, Stored>>,
+    /// For [`DiskFaults::mixes_bodies`].
+    body_before: Option<Option<Vec<u8>>>,
 }
 
 impl Disk {
@@ -36,17 +44,31 @@ impl Disk {
         if self.faults.full {
             return vec![Admission::Failed; items.len()];
         }
+        let faults = self.faults;
         let held = self.synced.entry(bank).or_default();
+        let (last, before) = (items.len().saturating_sub(1), &mut self.body_before);
         items
             .into_iter()
-            .map(|item| {
+            .enumerate()
+            .map(|(n, mut item)| {
+                if faults.mixes_bodies {
+                    let own = item.body.clone();
+                    item.body = before.replace(own.clone()).unwrap_or(own);
+                }
                 if held.contains_key(&item.record.id()) {
                     return Admission::Known;
                 }
                 let body_is_good = item.body.as_ref().is_none_or(|b| Lesson::from_bytes(b).is_ok());
                 match item.record.verify() {
                     Ok(record) if body_is_good => {
-                        held.insert(record.id(), (record, item.body.map(Into::into)));
+                        let (id, body) = (record.id(), item.body.map(Into::into));
+                        if faults.files_twice && id.0[0] % 5 == 0 {
+                            let second = RecordId(std::array::from_fn(|n| id.0[n] ^ 1));
+                            held.insert(second, (record.clone(), Clone::clone(&body)));
+                        }
+                        if !(faults.loses_tail && n == last && n > 0) {
+                            held.insert(id, (record, body));
+                        }
                         Admission::Stored
                     }
                     _ => Admission::Invalid,
@@ -79,6 +101,16 @@ impl Disk {
             items.push(item);
         }
         (items, absent)
+    }
+
+    /// What is held in a bank, ascending, with the ids it is filed under.
+    pub fn entries(&self, bank: &BankId) -> impl Iterator<Item = (RecordId, &Stored)> {
+        self.synced.get(bank).into_iter().flatten().map(|(id, stored)| (*id, stored))
+    }
+
+    /// Loses what a backup made earlier would lack.
+    pub(crate) fn lose(&mut self, lost: impl Fn(&Record) -> bool) {
+        self.synced.values_mut().for_each(|held| held.retain(|_, (record, _)| !lost(record)));
     }
 
     /// Ids held in a bank, ascending.

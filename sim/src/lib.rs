@@ -3,10 +3,14 @@
 //! The harness drives [`folklore_protocol::Node`] unchanged: peer choice, announce, reconcile, fetch and ask are the shipped
 //! code. One seed decides everything, so a run that fails is a run that can be looked at again.
 
+pub mod checks;
 pub mod disk;
 pub mod link;
+pub mod plant;
 pub mod world;
 
+pub use checks::{Checks, Violation};
 pub use disk::{Disk, DiskFaults};
 pub use link::{Link, Links};
+pub use plant::Plant;
 pub use world::{Counters, World, WorldConfig};

@@ -3,11 +3,12 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, BinaryHeap},
+    sync::Arc,
 };
 
 use folklore_protocol::{
-    Admission, Answer, AuthorId, BankId, Claim, Config, DialTarget, Effect, Event, Evidence, Keypair, Lesson,
-    LessonDraft, LessonKind, Message, Node, Record, RecordId, Root, Ticket, Time, node::Incoming,
+    Admission, Answer, AuthorId, BankId, Claim, Config, DialTarget, Effect, Event, Evidence, Incoming, Keypair, Lesson,
+    LessonDraft, LessonKind, Message, Node, Record, RecordId, Root, Ticket, Time,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
@@ -15,6 +16,7 @@ use rand_core::SeedableRng;
 use crate::{
     disk::{Disk, DiskFaults, Stored},
     link::{Link, Links},
+    plant::{self, Plant},
 };
 
 /// A dial to a node that does not answer fails after this, milliseconds.
@@ -33,11 +35,20 @@ pub struct WorldConfig {
     pub protocol: Config,
     /// Time until both ends of a cut link notice, milliseconds (what a ping finds out).
     pub notice_cut_ms: u64,
+    /// A bug for the checks to find.
+    pub plant: Option<Plant>,
 }
 
 impl Default for WorldConfig {
     fn default() -> Self {
-        Self { seed: 0, nodes: 2, link: Link::default(), protocol: Config::default(), notice_cut_ms: 15_000 }
+        Self {
+            seed: 0,
+            nodes: 2,
+            link: Link::default(),
+            protocol: Config::default(),
+            notice_cut_ms: 15_000,
+            plant: None,
+        }
     }
 }
 
@@ -100,6 +111,10 @@ struct SimNode {
     /// Goes up at every start, so that what an earlier life had under way does nothing.
     life: u64,
     answered: BTreeMap<u64, (Vec<Answer>, Vec<AuthorId>)>,
+    /// When its disk first had each record.
+    since: BTreeMap<(BankId, RecordId), u64>,
+    /// What was acknowledged to its own agent.
+    acknowledged: BTreeSet<RecordId>,
 }
 
 /// Nodes on virtual time.
@@ -116,6 +131,9 @@ pub struct World {
     connections: BTreeMap<(usize, usize), u64>,
     counters: Counters,
     log: EventLog,
+    /// Requests that came and were not answered yet: (asker, asked, what, number), with when and over which connection.
+    open: BTreeMap<(usize, usize, &'static str, u64), (u64, u64)>,
+    replies: u64,
     /// Deliver this many more messages, then cut `cut_pair`.
     cut_after: Option<(u64, (usize, usize))>,
 }
@@ -146,8 +164,12 @@ impl World {
             .map(|n| {
                 let key = Keypair::from_seed(&seeded(1, n));
                 let node = Node::new(key.author(), config.protocol.clone(), seeded(2, n));
-                let (disk, seq, answered) = (Disk::default(), BTreeMap::new(), BTreeMap::new());
-                SimNode { key, node, disk, seq, up: true, life: 0, answered }
+                let mut disk = Disk::default();
+                disk.faults.mixes_bodies = config.plant == Some(Plant::AcceptWrongHash(n));
+                disk.faults.files_twice = config.plant == Some(Plant::CountTwice(n));
+                disk.faults.loses_tail = config.plant == Some(Plant::LoseTail(n));
+                let (seq, answered, since) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+                SimNode { key, node, disk, seq, up: true, life: 0, answered, since, acknowledged: BTreeSet::new() }
             })
             .collect();
         Self {
@@ -161,6 +183,8 @@ impl World {
             connections: BTreeMap::new(),
             counters: Counters::default(),
             log: EventLog::default(),
+            open: BTreeMap::new(),
+            replies: 0,
             cut_after: None,
             config,
         }
@@ -184,6 +208,50 @@ impl World {
     /// Who node `n` is.
     pub fn author(&self, n: usize) -> AuthorId {
         self.nodes[n].key.author()
+    }
+
+    /// How many nodes.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there are no nodes.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Which node an author is.
+    pub fn number_of(&self, author: &AuthorId) -> Option<usize> {
+        self.index.get(author).copied()
+    }
+
+    /// Whether node `n` runs.
+    pub fn is_up(&self, n: usize) -> bool {
+        self.nodes[n].up
+    }
+
+    /// The disk of node `n`, to look at.
+    pub fn disk(&self, n: usize) -> &Disk {
+        &self.nodes[n].disk
+    }
+
+    /// Records whose teaching or withdrawing was acknowledged at node `n`.
+    pub fn acknowledged(&self, n: usize) -> impl Iterator<Item = &RecordId> {
+        self.nodes[n].acknowledged.iter()
+    }
+
+    /// Records of a bank that the disk of node `n` had by a time.
+    pub fn had_by(&self, n: usize, bank: &BankId, at_ms: u64) -> Vec<RecordId> {
+        let since = self.nodes[n].since.iter();
+        since.filter(|((of, _), at)| of == bank && **at <= at_ms).map(|((_, id), _)| *id).collect()
+    }
+
+    /// Requests that came to a node this long ago and were not answered, over connections that still stand: the node, and
+    /// what was asked.
+    pub fn overdue(&self, ms: u64) -> Vec<(usize, String)> {
+        let due = |(_, (at, _)): &(&_, &(u64, u64))| self.now_ms >= at + ms;
+        let open = self.open.iter().filter(due);
+        open.map(|((asker, asked, what, _), (at, _))| (*asked, format!("{what} of node {asker} at {at} ms"))).collect()
     }
 
     /// The state machine of node `n`, to look at.
@@ -220,21 +288,41 @@ impl World {
 
     /// Node `n` teaches several lessons in one group.
     pub fn teach_all(&mut self, n: usize, bank: BankId, numbers: impl IntoIterator<Item = u64>) -> Vec<RecordId> {
+        let taught = |number| {
+            let lesson = lesson(number);
+            let claim = Claim::Taught { lesson_id: lesson.id(), evidence: Evidence::told("sim") };
+            (claim, Some(lesson.bytes().clone()))
+        };
+        self.publish(n, bank, numbers.into_iter().map(taught))
+    }
+
+    /// Node `n` withdraws lesson number `number`. `None` if its disk took nothing.
+    pub fn withdraw(&mut self, n: usize, bank: BankId, number: u64) -> Option<RecordId> {
+        let claim = Claim::Withdrawn { lesson_id: lesson(number).id(), reason: "it misleads".into() };
+        self.publish(n, bank, [(claim, None)]).pop()
+    }
+
+    fn publish(
+        &mut self,
+        n: usize,
+        bank: BankId,
+        claims: impl IntoIterator<Item = (Claim, Option<Arc<[u8]>>)>,
+    ) -> Vec<RecordId> {
         let now_ms = self.now_ms;
         let node = &mut self.nodes[n];
         let mut items: Vec<Stored> = Vec::new();
-        for number in numbers {
-            let lesson = lesson(number);
+        for (claim, body) in claims {
             let seq = node.seq.entry(bank).or_default();
             *seq += 1;
-            let claim = Claim::Taught { lesson_id: lesson.id(), evidence: Evidence::told("sim") };
             let record = Record::sign(&node.key, bank, *seq, now_ms, claim).expect("a claim within limits");
-            items.push((record, Some(lesson.bytes().clone())));
+            items.push((record, body));
         }
         if !node.up || !node.disk.write(bank, &items) {
             return Vec::new();
         }
-        let ids = items.iter().map(|(r, _)| r.id()).collect();
+        let ids: Vec<RecordId> = items.iter().map(|(r, _)| r.id()).collect();
+        node.acknowledged.extend(&ids);
+        node.since.extend(ids.iter().map(|id| ((bank, *id), now_ms)));
         self.handle(n, Event::Published { bank, items });
         ids
     }
@@ -277,6 +365,7 @@ impl World {
 
     fn cut_link(&mut self, a: usize, b: usize) {
         self.links.get_mut(a, b).cut = true;
+        self.forget_requests(a, b);
         if let Some(connection) = self.connections.get(&pair(a, b)) {
             let happening = Happening::NoticeCut { a, b, connection: *connection };
             self.schedule(self.config.notice_cut_ms, happening);
@@ -312,6 +401,7 @@ impl World {
             self.connections.keys().filter(|(a, b)| *a == n || *b == n).copied().collect();
         for (a, b) in broken {
             self.connections.remove(&(a, b));
+            self.forget_requests(a, b);
             let other = if a == n { b } else { a };
             self.handle(other, Event::Disconnected { peer: self.author(n) });
         }
@@ -322,6 +412,9 @@ impl World {
         let addresses: Vec<(AuthorId, Vec<String>)> =
             self.nodes[n].node.peers().iter().map(|(id, p)| (*id, p.addresses.clone())).collect();
         let node = &mut self.nodes[n];
+        if self.config.plant == Some(Plant::BringBackWithdrawn) {
+            node.disk.lose(|record| plant::is_withdrawal(record.claim()));
+        }
         node.life += 1;
         let mut seed = [3; 32];
         seed[..8].copy_from_slice(&self.config.seed.to_le_bytes());
@@ -402,6 +495,7 @@ impl World {
                     }
                 }
                 self.counters.record_copies += copies(&message);
+                self.note_request(from, to, connection, &message);
                 let peer = self.author(from);
                 self.handle(to, Event::Received { peer, message: *message });
             }
@@ -426,7 +520,12 @@ impl World {
             }
             Happening::Admit { node, life, ticket, bank, items } => {
                 if self.lives(node, life) {
+                    let ids: Vec<RecordId> = items.iter().map(|item| item.record.id()).collect();
                     let results: Vec<Admission> = self.nodes[node].disk.admit(bank, items);
+                    let now_ms = self.now_ms;
+                    for (id, _) in ids.iter().zip(&results).filter(|(_, result)| **result == Admission::Stored) {
+                        self.nodes[node].since.entry((bank, *id)).or_insert(now_ms);
+                    }
                     self.handle(node, Event::Admitted { ticket, results });
                 }
             }
@@ -450,6 +549,32 @@ impl World {
         }
     }
 
+    /// Keeps account of requests: what came to `to`, or that what it is owed came.
+    fn note_request(&mut self, from: usize, to: usize, connection: u64, message: &Message) {
+        let asked = |what, number| (from, to, what, number);
+        let answered = |what, number| (to, from, what, number);
+        let (now_ms, open) = (self.now_ms, &mut self.open);
+        match message {
+            Message::Fetch { request, .. } => drop(open.insert(asked("fetch", *request), (now_ms, connection))),
+            Message::Ask { request, .. } => drop(open.insert(asked("ask", *request), (now_ms, connection))),
+            Message::Probe { session, .. } => drop(open.insert(asked("probe", *session), (now_ms, connection))),
+            Message::Compare { session, .. } | Message::Sketch { session, last: true, .. } => {
+                open.insert(asked("sketch", *session), (now_ms, connection));
+            }
+            Message::Records { request, .. } => drop(open.remove(&answered("fetch", *request))),
+            Message::Answer { request, .. } => drop(open.remove(&answered("ask", *request))),
+            Message::Probed { session, .. } => drop(open.remove(&answered("probe", *session))),
+            Message::Sketched { session, .. } => drop(open.remove(&answered("sketch", *session))),
+            // It may be about any of them.
+            Message::Refusal { .. } => open.retain(|(asker, other, ..), _| (*asker, *other) != (to, from)),
+            _ => {}
+        }
+    }
+
+    fn forget_requests(&mut self, a: usize, b: usize) {
+        self.open.retain(|(asker, asked, ..), _| pair(*asker, *asked) != pair(a, b));
+    }
+
     fn lives(&self, node: usize, life: u64) -> bool {
         self.nodes[node].up && self.nodes[node].life == life
     }
@@ -465,6 +590,7 @@ impl World {
 
     fn disconnect(&mut self, a: usize, b: usize) {
         if self.connections.remove(&pair(a, b)).is_some() {
+            self.forget_requests(a, b);
             self.handle(a, Event::Disconnected { peer: self.author(b) });
             self.handle(b, Event::Disconnected { peer: self.author(a) });
         }
@@ -521,6 +647,7 @@ impl World {
     fn send(&mut self, from: usize, peer: AuthorId, message: Message) {
         let Some(to) = self.index.get(&peer).copied() else { return };
         let Some(connection) = self.connections.get(&pair(from, to)).copied() else { return };
+        let Some(message) = plant::said(self.config.plant, &mut self.replies, message) else { return };
         let frame = message.encode();
         let kind = name_of(&message);
         *self.counters.messages.entry(kind).or_default() += 1;

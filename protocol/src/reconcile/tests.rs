@@ -8,10 +8,11 @@ use super::{MAX_SESSION_CELLS, Which, cells::mix, session::Stage, sketch::MAX_KE
 use crate::{
     bank::BankId,
     config::Config,
+    event::{Effect, Event},
     identity::AuthorId,
     known::{Root, ShortId},
     message::{Cell, MAX_CELLS, Message, SketchAnswer, SketchHead},
-    node::{Effect, Event, Node},
+    node::Node,
     record::RecordId,
     time::Time,
 };

@@ -1,0 +1,75 @@
+//! The corpus of the fuzz targets for tickets and files, replayed; see `protocol/tests/corpus.rs`.
+
+use folklore_node::ticket::Ticket;
+use folklore_protocol::Keypair;
+use folklore_store::frame::{self, Frame, Key, Kind, Tree};
+
+#[path = "../../fuzz/src/replay.rs"]
+mod replay;
+#[path = "../../fuzz/src/node.rs"]
+mod targets;
+
+use replay::{Allowance, mutated, replay};
+use targets::TARGETS;
+
+fn tickets() -> Vec<Vec<u8>> {
+    let owner = Keypair::from_seed(&[1; 32]).author();
+    let address = |text: &str| text.parse().unwrap();
+    let near = vec![address("/ip4/192.0.2.7/tcp/4001"), address("/dns/node.example/udp/4001/quic-v1")];
+    let tickets =
+        [Ticket::new(owner, [7; 16], "home", near).unwrap(), Ticket::new(owner, [0; 16], "返金", vec![]).unwrap()];
+    tickets.iter().map(|t| t.to_string().into_bytes()).collect()
+}
+
+/// A small file of each format and container, written from the description in each format's module.
+fn runs() -> Vec<Vec<u8>> {
+    let swe = r#"{"info": {"exit_status": "Submitted", "submission": "diff --git a/x b/x"}, "messages": [
+        {"role": "system", "content": "You fix code."}, {"role": "user", "content": "Fix the parser."},
+        {"role": "assistant", "content": "Look.\n```bash\ngrep -n parse src/a.py\n```"}, {"role": "user", "content": "3: def parse"}],
+        "trajectory_format": "mini-swe-agent-1", "instance_id": "a__b-1"}"#;
+    let tau = r#"[{"task_id": 13, "reward": 0.0, "trial": 0, "info": {"task": {"instruction": "Refund it.", "actions": []}},
+        "traj": [{"role": "user", "content": "Refund it."}, {"role": "assistant", "content": null,
+        "tool_calls": [{"id": "1", "type": "function", "function": {"name": "get_order", "arguments": "{\"id\": \"W1\"}"}}]},
+        {"role": "tool", "tool_call_id": "1", "name": "get_order", "content": "{\"status\": \"delivered\"}"}]}]"#;
+    let bank = "{\"task_id\": \"1\", \"query\": \"Find it.\", \"think_list\": [\"a\"], \"action_list\": [\"click [1]\"], \
+                \"status\": \"success\", \"memory_items\": [\"# Memory Item 1\\n## Title x\"]}\n{\"task_id\": \"2\"}\n";
+    [swe, tau, bank, "[{\"a\": 1}, ", "{\"deep\": [[[[[[{}]]]]]]}"].into_iter().map(|t| t.as_bytes().to_vec()).collect()
+}
+
+fn outcomes() -> Vec<Vec<u8>> {
+    let tables = [
+        r#"[{"instance_id": "a__b-1", "resolved": true}, {"instance_id": "a__b-2", "resolved": false}]"#,
+        r#"{"resolved_ids": ["a__b-1"], "unresolved_ids": ["a__b-2"]}"#,
+        "{\"task_id\": 1, \"reward\": 1.0}\n{\"task_id\": 2, \"reward\": 0.25}\n",
+    ];
+    tables.into_iter().map(|t| t.as_bytes().to_vec()).collect()
+}
+
+fn frames() -> Vec<Vec<u8>> {
+    let split = frame::split(Tree::Record, 7, 1, &[5; 300]).unwrap();
+    let whole: Vec<u8> = split.into_iter().flat_map(|(_, bytes)| bytes).collect();
+    let key = Key::first(Tree::Record, 9);
+    let erased = Frame { key, kind: Kind::Erased, parts: 1, generation: 2, payload: b"" }.to_bytes();
+    vec![whole.clone(), [b"noise".as_slice(), &erased, b"more", &whole].concat(), key.to_bytes().to_vec()]
+}
+
+#[test]
+fn nothing_in_the_corpus_panics_or_allocates_beyond_its_size() {
+    for target in TARGETS {
+        let mut seeds = match target.0 {
+            "ticket" => tickets(),
+            "runs" => runs(),
+            "outcomes" => outcomes(),
+            "frame" => frames(),
+            other => panic!("no seeds for {other}"),
+        };
+        let whole = seeds.clone();
+        seeds.extend(whole.iter().enumerate().map(|(n, seed)| mutated(seed, &whole, 1_000 + n as u64)));
+        // A file is read through buffers, a few times over.
+        let allowance = match target.0 {
+            "runs" => Allowance { fixed: 4 << 20, each: 512 },
+            _ => Allowance { fixed: 64 << 10, each: 256 },
+        };
+        replay(*target, &seeds, 150, &allowance);
+    }
+}

@@ -1,0 +1,234 @@
+//! What goes into a [`Node`](crate::Node), and what comes out of it.
+
+use std::sync::Arc;
+
+use crate::{
+    bank::BankId,
+    canonical::DecodeError,
+    identity::AuthorId,
+    message::{Item, Message},
+    peers::DialTarget,
+    record::{Record, RecordId, UnverifiedRecord},
+    time::Time,
+};
+
+/// Links an effect to the event that answers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// A record from elsewhere, on its way to storage, which checks its signature, its body and the policy.
+#[derive(Debug, Clone)]
+pub struct Incoming {
+    /// The record; its signature is not checked yet.
+    pub record: UnverifiedRecord,
+    /// The body it names, if it came along: hash checked, form not yet.
+    pub body: Option<Vec<u8>>,
+}
+
+/// What storage did with one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It is new, and durable.
+    Stored,
+    /// It was there.
+    Known,
+    /// The policy now known refuses it.
+    Declined,
+    /// Its signature or its body is wrong.
+    Invalid,
+    /// Storage could not take it now; offer it again.
+    Failed,
+}
+
+/// One peer's answer to a query of this node's.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Who answered.
+    pub peer: AuthorId,
+    /// Records with bodies; nothing in them is verified yet.
+    pub items: Vec<Item>,
+    /// Records the peer says it looked through.
+    pub records: u64,
+}
+
+/// What goes in.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A deadline has come.
+    Tick,
+    /// A bank is here, holding these records.
+    BankOpened {
+        /// Which.
+        bank: BankId,
+        /// Ids held.
+        held: Vec<RecordId>,
+    },
+    /// The policy in force changed: what was declined is judged again.
+    PolicyChanged {
+        /// Of which bank.
+        bank: BankId,
+    },
+    /// Somebody says where a peer is.
+    AddressLearned {
+        /// Who, where known.
+        peer: Option<AuthorId>,
+        /// Where.
+        address: String,
+        /// Dial it for ever (a person, a ticket, the address book said so).
+        keep: bool,
+    },
+    /// Somebody says that a peer holds a bank of this node's: it is dialled while more neighbours are wanted.
+    PeerFound {
+        /// Who.
+        peer: AuthorId,
+        /// Where.
+        address: String,
+    },
+    /// A connection stands. One per peer until [`Event::Disconnected`].
+    Connected {
+        /// With whom.
+        peer: AuthorId,
+        /// The address this node dialled, if it was the one to dial.
+        dialled: Option<String>,
+    },
+    /// No connection to the peer is left.
+    Disconnected {
+        /// Which.
+        peer: AuthorId,
+    },
+    /// A dial came to nothing.
+    DialFailed {
+        /// Which.
+        target: DialTarget,
+        /// The address is this node's own: it is not tried again.
+        own: bool,
+    },
+    /// A message came.
+    Received {
+        /// From whom.
+        peer: AuthorId,
+        /// What.
+        message: Message,
+    },
+    /// Bytes came that are no message.
+    Malformed {
+        /// From whom.
+        peer: AuthorId,
+        /// What is wrong with them.
+        error: DecodeError,
+    },
+    /// This node itself wrote records; they are durable.
+    Published {
+        /// In which bank.
+        bank: BankId,
+        /// The records, with the bodies they name.
+        items: Vec<(Record, Option<Arc<[u8]>>)>,
+    },
+    /// Answers [`Effect::Admit`], in the order of its items.
+    Admitted {
+        /// As given.
+        ticket: Ticket,
+        /// One for each item.
+        results: Vec<Admission>,
+    },
+    /// Answers [`Effect::Load`].
+    Loaded {
+        /// As given.
+        ticket: Ticket,
+        /// What is held, in the order asked, as much as fits the budget.
+        items: Vec<Item>,
+        /// Ids that are not held.
+        absent: Vec<RecordId>,
+    },
+    /// Answers [`Effect::Search`].
+    Found {
+        /// As given.
+        ticket: Ticket,
+        /// Records that teach the lessons found, best first, with bodies.
+        items: Vec<Item>,
+    },
+    /// An agent here asks the connected peers.
+    Ask {
+        /// Comes back in [`Effect::Answered`].
+        ask: u64,
+        /// In which bank.
+        bank: BankId,
+        /// The task.
+        query: String,
+        /// How many hits of each peer.
+        hits: u32,
+        /// Answer by then with what there is.
+        deadline: Time,
+    },
+    /// Reconcile now with this peer, or with all.
+    Sync {
+        /// Whom.
+        peer: Option<AuthorId>,
+    },
+}
+
+/// What comes out.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// Send a message. If it cannot be queued it may be dropped: every request has a timeout.
+    Send {
+        /// To whom.
+        peer: AuthorId,
+        /// What.
+        message: Message,
+    },
+    /// Connect; answered by [`Event::Connected`] or [`Event::DialFailed`].
+    Dial {
+        /// To whom.
+        target: DialTarget,
+        /// Where, best first.
+        addresses: Vec<String>,
+    },
+    /// Close every connection with a peer.
+    Disconnect {
+        /// Which.
+        peer: AuthorId,
+        /// Why, for the log.
+        reason: &'static str,
+    },
+    /// Check and store records, durably.
+    Admit {
+        /// For [`Event::Admitted`].
+        ticket: Ticket,
+        /// In which bank.
+        bank: BankId,
+        /// The records.
+        items: Vec<Incoming>,
+    },
+    /// Read records with their bodies.
+    Load {
+        /// For [`Event::Loaded`].
+        ticket: Ticket,
+        /// Of which bank.
+        bank: BankId,
+        /// Which.
+        ids: Vec<RecordId>,
+        /// Stop before the items pass this many bytes, but give at least one.
+        budget_bytes: usize,
+    },
+    /// Search the own bank for a peer.
+    Search {
+        /// For [`Event::Found`].
+        ticket: Ticket,
+        /// Which bank.
+        bank: BankId,
+        /// The task.
+        query: String,
+        /// How many hits.
+        hits: u32,
+    },
+    /// A query of this node's own has ended.
+    Answered {
+        /// As given.
+        ask: u64,
+        /// Who answered, and what.
+        answers: Vec<Answer>,
+        /// Who was asked and did not answer.
+        silent: Vec<AuthorId>,
+    },
+}
