@@ -21,12 +21,14 @@
 //! run(&RunDigest) -> Result<Option<RunRow>, ReadError>    runs_of_task(&str) -> Result<Vec<RunRow>, ReadError>
 //! run_outcome(&RunDigest) -> Option<Outcome>              run_count() -> usize
 //! counts() -> Counts      record_count(&BankId) -> usize  notes() -> Vec<String>     syncs() -> u64
-//! verify() -> Result<VerifyReport, ReadError>
+//! verify(FnMut(VerifyProgress)) -> Result<VerifyReport, ReadError>
 //! ```
 
 mod count;
+mod facts;
 mod index;
 mod marker;
+mod parallel;
 mod queue;
 mod read;
 mod scan;
@@ -53,7 +55,7 @@ use folklore_protocol::{
 use self::{
     count::{Count, CountFile},
     index::Index,
-    queue::{Disk, Queue},
+    queue::{Base, Disk, Queue},
 };
 pub(crate) use self::{
     count::{Found, Tally},
@@ -61,7 +63,10 @@ pub(crate) use self::{
     queue::{panic_text, sled_text},
     scan::Scan,
 };
-pub use self::{scan::Damaged, verify::VerifyReport};
+pub use self::{
+    scan::Damaged,
+    verify::{VerifyProgress, VerifyReport},
+};
 use crate::{
     error::{OpenError, open_io},
     recover::{self, DirLock, Paths},
@@ -288,7 +293,11 @@ impl Store {
         let file = File::open(&paths.database).map_err(|e| open_io("open", &paths.database, e))?;
         let store = Self(Arc::new(Inner {
             queue: Queue::new(scan.index.next_arrival),
-            disk: Disk { db: recovered.db, file, count: Mutex::new((count_file, count)), syncs: AtomicU64::new(0) },
+            disk: Disk {
+                base: RwLock::new(Some(Base { db: recovered.db, file })),
+                count: Mutex::new((count_file, count)),
+                syncs: AtomicU64::new(0),
+            },
             index: RwLock::new(scan.index),
             order: Mutex::new(()),
             session,
@@ -310,11 +319,13 @@ impl Store {
         let failed =
             |e: crate::error::WriteError| OpenError::Unrecoverable { path: paths.bank.clone(), detail: e.to_string() };
         if !report.damaged.is_empty() {
-            let kept = recover::quarantine(paths, self.0.session, &self.0.disk.db, &report.damaged)?;
+            let read = |key: &[u8]| self.0.disk.with(|db| db.get(key)).ok().flatten().map(|bytes| bytes.to_vec());
+            let kept = recover::quarantine(paths, self.0.session, read, &report.damaged)?;
             report.steps.push(format!("{} damaged values were moved to {}", report.damaged.len(), kept.display()));
-            let keys = report.damaged.iter().flat_map(|d| d.raw_keys.clone());
             let removed = self.group(|_, plan| {
-                keys.for_each(|key| plan.remove(key));
+                for (key, keep) in scan::without_damaged(&report.damaged, read) {
+                    plan.change(key, keep);
+                }
                 Ok(())
             });
             removed.map_err(failed)?;

@@ -11,6 +11,7 @@
 mod carve;
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -332,14 +333,15 @@ fn put_snapshots_aside(paths: &Paths, steps: &mut Vec<String>) -> Result<(), Ope
 pub(crate) fn quarantine(
     paths: &Paths,
     session: u64,
-    db: &sled::Db,
+    read: impl Fn(&[u8]) -> Option<Vec<u8>>,
     damaged: &[Damaged],
 ) -> Result<PathBuf, OpenError> {
     let dir = paths.quarantine.join(session.to_string());
     fs::create_dir_all(&dir).map_err(|e| open_io("create", &dir, e))?;
-    for key in damaged.iter().flat_map(|d| &d.raw_keys) {
+    let keys: BTreeSet<&Vec<u8>> = damaged.iter().flat_map(|d| &d.raw_keys).collect();
+    for key in keys {
         // A key that sled cannot read any more has no bytes to keep.
-        if let Ok(Ok(Some(bytes))) = catch_unwind(AssertUnwindSafe(|| db.get(key))) {
+        if let Some(bytes) = read(key) {
             let name: String = key.iter().take(64).map(|b| format!("{b:02x}")).collect();
             let path = dir.join(name);
             fs::write(&path, &bytes)

@@ -48,6 +48,14 @@ impl Tally {
         }
         self.items += 1;
     }
+
+    /// Adds the values of another tally, none of which is in this one.
+    pub fn merge(&mut self, other: &Self) {
+        for (lane, word) in self.digest.iter_mut().zip(other.digest) {
+            *lane = lane.wrapping_add(word);
+        }
+        self.items += other.items;
+    }
 }
 
 /// What a slot says.

@@ -6,13 +6,16 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
+        Condvar, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use super::count::{Count, CountFile, Tally};
-use crate::{error::WriteError, frame::Tree};
+use crate::{
+    error::{ReadError, WriteError},
+    frame::Tree,
+};
 
 /// Once this many bytes wait, what follows goes into the next round. sled writes about three times as much to its log,
 /// which is less than one of its segments, and it does not use a freed segment again within the next: so what it moved is
@@ -38,14 +41,44 @@ impl Group {
     }
 }
 
-/// The files that a group must reach.
+/// An open database.
 #[derive(Debug)]
-pub(super) struct Disk {
+pub(super) struct Base {
     pub db: sled::Db,
     /// A handle of our own on sled's file, for a real sync.
     pub file: File,
+}
+
+/// The files that a group must reach.
+#[derive(Debug)]
+pub(super) struct Disk {
+    /// `None` while another takes its place. Never asked for again by who holds it.
+    pub base: RwLock<Option<Base>>,
     pub count: Mutex<(CountFile, Count)>,
     pub syncs: AtomicU64,
+}
+
+/// Why there is no database at the moment.
+const BETWEEN: &str = "it is being opened again";
+
+impl Base {
+    /// Runs `f` on sled. A panic of sled is an error like any other.
+    pub fn with<T>(&self, f: impl FnOnce(&sled::Db) -> Result<T, sled::Error>) -> Result<T, String> {
+        match catch_unwind(AssertUnwindSafe(|| f(&self.db))) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(e)) => Err(sled_text(&e)),
+            Err(panic) => Err(panic_text(panic.as_ref())),
+        }
+    }
+
+    /// Writes a batch and returns once it is durable.
+    pub fn write(&self, batch: sled::Batch) -> Result<(), String> {
+        self.with(|db| {
+            db.apply_batch(batch)?;
+            db.flush()
+        })?;
+        self.file.sync_data().map_err(|e| format!("sync of the database file: {}", io_text(&e)))
+    }
 }
 
 impl Disk {
@@ -61,19 +94,20 @@ impl Disk {
                 None => batch.remove(key.as_slice()),
             }
         }
-        let written = catch_unwind(AssertUnwindSafe(|| {
-            self.db.apply_batch(batch)?;
-            self.db.flush()
-        }));
-        match written {
-            Ok(Ok(_)) => {}
-            Ok(Err(e)) => return Err(sled_text(&e)),
-            Err(panic) => return Err(panic_text(panic.as_ref())),
-        }
-        self.file.sync_data().map_err(|e| format!("sync of the database file: {}", io_text(&e)))?;
+        let guard = self.base.read().unwrap_or_else(PoisonError::into_inner);
+        let base = guard.as_ref().ok_or(BETWEEN)?;
+        base.write(batch)?;
+        drop(guard);
         self.syncs.fetch_add(1, Ordering::Relaxed);
         self.write_count(groups);
         Ok(())
+    }
+
+    /// Runs `f` on sled. A panic of sled is an error like any other.
+    pub fn with<T>(&self, f: impl FnOnce(&sled::Db) -> Result<T, sled::Error>) -> Result<T, ReadError> {
+        let guard = self.base.read().unwrap_or_else(PoisonError::into_inner);
+        let base = guard.as_ref().ok_or_else(|| ReadError::Database(BETWEEN.into()))?;
+        base.with(f).map_err(ReadError::Database)
     }
 
     fn write_count(&self, groups: &[Group]) {
