@@ -10,6 +10,7 @@
 //!
 //! add_bank(BankInfo) -> Result<(), WriteError>            banks() -> Vec<BankInfo>
 //! write(BankId, &Keypair, at_ms, Batch { claims, runs, skip_if_taught }) -> Result<Written { claims, runs }, WriteError>
+//! check(&[(UnverifiedRecord, Option<Vec<u8>>)]) -> Vec<Result<Incoming, Refused>>
 //! admit(BankId, Vec<Incoming { record, body }>) -> Result<Vec<Admission>, WriteError>
 //! missing_bodies(&BankId) -> Vec<LessonId>                put_bodies(&[Lesson]) -> Result<usize, WriteError>
 //! set_setting(name, bytes) -> Result<(), WriteError>      setting(name) -> Option<Vec<u8>>
@@ -26,12 +27,14 @@
 
 mod count;
 mod facts;
+mod incoming;
 mod index;
 mod marker;
 mod parallel;
 mod queue;
 mod read;
 mod scan;
+mod summary;
 mod verify;
 mod write;
 
@@ -40,7 +43,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -62,8 +65,10 @@ pub(crate) use self::{
     marker::sync_parent,
     queue::{panic_text, sled_text},
     scan::Scan,
+    summary::{FileLook, Loaded, Summary},
 };
 pub use self::{
+    incoming::{Refused, check},
     scan::Damaged,
     verify::{VerifyProgress, VerifyReport},
 };
@@ -124,6 +129,8 @@ pub struct Opened {
 pub struct OpenReport {
     /// There was no bank before.
     pub created: bool,
+    /// It was closed in good order, so its summary told what it holds and not every value was read.
+    pub from_summary: bool,
     /// What was held when it was open.
     pub counts: Counts,
     /// Each step beyond a plain opening, in order, in words. Empty for a bank in good order.
@@ -276,7 +283,7 @@ impl Store {
         let (mut count_file, found) =
             CountFile::open(&paths.count).map_err(|e| open_io("open the count", &paths.count, e))?;
         let recovered = recover::open(&paths, found)?;
-        let scan = recovered.scan;
+        let mut scan = recovered.scan;
         let before = if let Found::Count(count) = found { count } else { Count::default() };
         let session = before.session.max(scan.session) + 1;
         let count = Count { session, tally: scan.tally, ..before };
@@ -286,6 +293,7 @@ impl Store {
             // Nothing was ever stored: the first opening, or one that was cut short.
             created: scan.tally.items == 0 && before.tally.items == 0,
             steps: recovered.steps,
+            from_summary: scan.from_summary,
             damaged: scan.damaged,
             lost: recovered.lost,
             ..OpenReport::default()
@@ -296,7 +304,10 @@ impl Store {
             disk: Disk {
                 base: RwLock::new(Some(Base { db: recovered.db, file })),
                 count: Mutex::new((count_file, count)),
+                summary: Mutex::new(scan.summary.take()),
                 syncs: AtomicU64::new(0),
+                paths: paths.clone(),
+                broken: AtomicBool::new(false),
             },
             index: RwLock::new(scan.index),
             order: Mutex::new(()),

@@ -71,7 +71,7 @@ impl Tree {
         }
     }
 
-    fn from_letter(letter: u8) -> Option<Self> {
+    pub(crate) fn from_letter(letter: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|t| t.letter() == letter)
     }
 }

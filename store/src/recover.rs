@@ -21,7 +21,7 @@ use std::{
 };
 
 use crate::{
-    bank::{Damaged, Found, Scan, Tally, panic_text, sled_text, sync_parent},
+    bank::{Damaged, FileLook, Found, Loaded, Scan, Summary, Tally, panic_text, sled_text, sync_parent},
     error::{OpenError, open_io},
 };
 
@@ -30,6 +30,8 @@ const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 /// sled's segments. Larger than one commit round, see the queue, and large enough that no page goes into a blob file:
 /// sled never syncs those.
 pub(crate) const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
+/// Segments that may wait for sled's next snapshot file when a bank is closed: 64 MiB, which copy and replay in a moment.
+const MAX_UNSUMMED_SEGMENTS: usize = 8;
 /// Ranges of lost arrival numbers that a report lists.
 const MAX_GAPS_LISTED: usize = 20;
 /// A handle that is just being closed, or a child process that is just being started, gives sled's lock back after at most
@@ -48,6 +50,7 @@ pub(crate) struct Paths {
     pub lock: PathBuf,
     pub count: PathBuf,
     pub marker: PathBuf,
+    pub summary: PathBuf,
     pub quarantine: PathBuf,
     rebuild: PathBuf,
 }
@@ -61,6 +64,7 @@ impl Paths {
             lock: dir.join("bank.lock"),
             count: dir.join("bank.count"),
             marker: dir.join("bank.marker"),
+            summary: dir.join("bank.summary"),
             quarantine: dir.join("bank.quarantine"),
             rebuild: dir.join("bank.rebuild"),
         }
@@ -137,13 +141,14 @@ pub(crate) fn open(paths: &Paths, found: Found) -> Result<Recovered, OpenError> 
         carve::spare(paths, false)?;
     }
 
-    let mut rung = attempt(paths, counted.next_arrival, First::Yes);
+    let summary = if created { None } else { summary(paths, &counted) };
+    let mut rung = attempt(paths, counted.next_arrival, First::Yes, summary);
     if let Err(Failure::Damage(detail)) = &rung {
         steps.push(format!("the database did not open: {detail}"));
         // Without the snapshot sled replays the whole log, so all of it is copied first.
         if !snapshots(&paths.bank)?.is_empty() && carve::spare(paths, true)? {
             put_snapshots_aside(paths, &mut steps)?;
-            rung = attempt(paths, counted.next_arrival, First::No);
+            rung = attempt(paths, counted.next_arrival, First::No, None);
             if let Err(Failure::Damage(detail)) = &rung {
                 steps.push(format!("it did not open without them either: {detail}"));
             }
@@ -164,7 +169,7 @@ pub(crate) fn open(paths: &Paths, found: Found) -> Result<Recovered, OpenError> 
             }
             let kept = carve::rebuild(paths, &mut steps)?;
             steps.push(format!("the old files are kept in {}; delete them when nothing is missed", kept.display()));
-            match attempt(paths, counted.next_arrival, First::No) {
+            match attempt(paths, counted.next_arrival, First::No, None) {
                 Ok(opened) => opened,
                 Err(Failure::System(e)) => return Err(e),
                 Err(Failure::Damage(detail)) => {
@@ -200,13 +205,41 @@ enum First {
     No,
 }
 
-/// Opens sled and reads everything once.
-fn attempt(paths: &Paths, counted: u64, first: First) -> Result<(sled::Db, Scan), Failure> {
+/// What the summary file says, if it is of the database as it lies there and of what was counted. sled changes its file
+/// while opening, so this comes first.
+fn summary(paths: &Paths, counted: &Tally) -> Option<Loaded> {
+    let loaded = FileLook::at(&paths.database).and_then(|look| Summary::load(&paths.summary, look));
+    match loaded {
+        Ok(loaded) => loaded.filter(|loaded| loaded.tally == *counted),
+        Err(error) => {
+            tracing::warn!(%error, "the bank's summary could not be read; the whole bank is read instead");
+            None
+        }
+    }
+}
+
+/// Opens sled and reads everything once, as far as the summary does not say it already.
+fn attempt(
+    paths: &Paths,
+    counted: u64,
+    first: First,
+    mut summary: Option<Loaded>,
+) -> Result<(sled::Db, Scan), Failure> {
     let mut tries = 0;
     loop {
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let db = open_sled(&paths.bank)?;
-            let scan = Scan::run(&db, counted)?;
+            if let Some(loaded) = summary.take() {
+                if let Some(scan) = Scan::quick(&db, loaded)? {
+                    return Ok((db, scan));
+                }
+                tracing::warn!("the bank's summary is of other values; the whole bank is read");
+            }
+            let fresh = Summary::create(&paths.summary);
+            if let Err(error) = &fresh {
+                tracing::warn!(%error, "the bank's summary cannot be written; the next opening reads the whole bank");
+            }
+            let scan = Scan::run(&db, counted, fresh.ok())?;
             Ok((db, scan))
         }));
         let error = match opened {
@@ -238,6 +271,19 @@ fn attempt(paths: &Paths, counted: u64, first: First) -> Result<(sled::Db, Scan)
 /// sled with our settings. Background flushing is off: what is acknowledged is synced, and nothing else needs to be.
 pub(crate) fn open_sled(path: &Path) -> Result<sled::Db, sled::Error> {
     sled::Config::new().path(path).cache_capacity(CACHE_BYTES).flush_every_ms(None).segment_size(SEGMENT_BYTES).open()
+}
+
+/// sled writes a snapshot file only when it opens. What came since is copied before each opening and replayed by it, so a
+/// closing bank that has much of it opens sled once more.
+pub(crate) fn keep_log_short(paths: &Paths) {
+    match carve::unsummed_segments(paths) {
+        Ok(segments) if segments > MAX_UNSUMMED_SEGMENTS => {}
+        _ => return,
+    }
+    let opened = catch_unwind(AssertUnwindSafe(|| open_sled(&paths.bank).map(drop)));
+    if !matches!(opened, Ok(Ok(()))) {
+        tracing::warn!("sled's log could not be summed up while closing; the next opening takes longer");
+    }
 }
 
 fn is_lock_error(error: &sled::Error) -> bool {

@@ -34,7 +34,7 @@ pub fn run(dir: &Path, records: u64, figures: &mut Figures) {
         let answers = store.admit(sets::home().id, group).expect("admits");
         ours += begin.elapsed().as_secs_f64();
         assert!(answers.iter().all(|a| *a == Admission::Stored));
-        if (from + GROUP) % WINDOW == 0 {
+        if (from + GROUP).is_multiple_of(WINDOW) {
             let rate = |spent: f64| WINDOW as f64 / spent;
             let theirs_shown: String = theirs.iter().map(|spent| format!(" {:>7.0}", rate(*spent))).collect();
             println!("  up to {:>9}: {:>7.0} |{theirs_shown}", from + GROUP, rate(ours));
@@ -78,7 +78,6 @@ pub fn run(dir: &Path, records: u64, figures: &mut Figures) {
         target: "≥ 0.85 (flat)".into(),
         ok: last / first >= 0.85,
     });
-    let size = |dir: &Path| std::fs::metadata(dir.join("db")).map_or(0, |m| m.len()) as f64 / 1e6;
     let size = |dir: &Path| std::fs::metadata(dir.join("db")).map_or(0, |m| m.len()) / 1_000_000;
     let theirs: Vec<String> = bare_dirs.iter().map(|dir| size(dir.path()).to_string()).collect();
     println!("  files, MB: {} | {}", size(&ours_dir.path().join("bank")), theirs.join(" "));

@@ -114,7 +114,6 @@ impl Bare {
     }
 
     /// Every value, read once.
-    #[allow(dead_code, reason = "the peer of opening")]
     pub fn read_all(&self) -> u64 {
         self.db.iter().map(|entry| entry.expect("reads").1.len() as u64).sum()
     }

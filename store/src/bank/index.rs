@@ -116,6 +116,12 @@ impl Index {
         &mut self.banks[at]
     }
 
+    /// Makes room for so many records and bodies.
+    pub fn reserve(&mut self, records: usize, lessons: usize) {
+        self.records.reserve(records);
+        self.lessons.reserve(lessons);
+    }
+
     /// Takes a fact in. The order does not matter, but for the order of a bank's records.
     pub fn apply(&mut self, fact: &Fact) {
         match fact {

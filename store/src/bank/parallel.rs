@@ -58,7 +58,16 @@ mod tests {
     fn results_come_in_the_order_of_the_items_and_stop_at_an_error() {
         let items: Vec<usize> = (0..20_007).collect();
         let mut seen = Vec::new();
-        let done: Result<(), ()> = in_order(&items, 1000, || 0, |_, n| *n, |n| Ok(seen.push(n)));
+        let done: Result<(), ()> = in_order(
+            &items,
+            1000,
+            || 0,
+            |_, n| *n,
+            |n| {
+                seen.push(n);
+                Ok(())
+            },
+        );
         assert_eq!((done, &seen), (Ok(()), &items));
         let mut count = 0;
         let stopped = in_order(

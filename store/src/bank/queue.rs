@@ -7,14 +7,19 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
-use super::count::{Count, CountFile, Tally};
+use super::{
+    count::{Count, CountFile, Tally},
+    facts::Fact,
+    summary::{FileLook, Summary},
+};
 use crate::{
     error::{ReadError, WriteError},
     frame::Tree,
+    recover::{self, Paths},
 };
 
 /// Once this many bytes wait, what follows goes into the next round. sled writes about three times as much to its log,
@@ -29,6 +34,8 @@ pub(super) struct Group {
     pub changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// New values, for the count.
     pub items: Vec<(Tree, u64, [u8; 32])>,
+    /// What the index has learnt of them.
+    pub facts: Vec<Fact>,
     /// The arrival number after the last one in the group.
     pub next_arrival: u64,
     /// One above the highest own seq in the group; 0 if there is none.
@@ -55,7 +62,11 @@ pub(super) struct Disk {
     /// `None` while another takes its place. Never asked for again by who holds it.
     pub base: RwLock<Option<Base>>,
     pub count: Mutex<(CountFile, Count)>,
+    pub summary: Mutex<Option<Summary>>,
     pub syncs: AtomicU64,
+    pub paths: Paths,
+    /// A write failed, so it is not certain what is on disk.
+    pub broken: AtomicBool,
 }
 
 /// Why there is no database at the moment.
@@ -124,6 +135,13 @@ impl Disk {
         if let Err(error) = file.write(*count, false) {
             tracing::warn!(%error, "the bank's count could not be written; a later loss might go unnoticed");
         }
+        if let Some(summary) = &mut *self.summary() {
+            groups.iter().flat_map(|group| &group.facts).for_each(|fact| summary.add(fact));
+        }
+    }
+
+    fn summary(&self) -> MutexGuard<'_, Option<Summary>> {
+        self.summary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn tally(&self) -> Tally {
@@ -133,9 +151,23 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let (file, _) = &mut *self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = file.sync() {
-            tracing::warn!(%error, "the bank's count could not be synced while closing");
+        let tally = {
+            let (file, count) = &mut *self.count.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = file.sync() {
+                tracing::warn!(%error, "the bank's count could not be synced while closing");
+            }
+            count.tally
+        };
+        let base = self.base.write().unwrap_or_else(PoisonError::into_inner).take();
+        // sled may panic where the disk fails it; what was acknowledged is durable all the same.
+        let closed = catch_unwind(AssertUnwindSafe(|| drop(base)));
+        let summary = self.summary().take();
+        if let (Ok(()), Some(summary), false) = (closed, summary, self.broken.load(Ordering::Relaxed)) {
+            recover::keep_log_short(&self.paths);
+            let done = FileLook::at(&self.paths.database).and_then(|look| summary.close(&tally, look));
+            if let Err(error) = done {
+                tracing::warn!(%error, "the bank's summary could not be closed; the next opening reads the whole bank");
+            }
         }
     }
 }
@@ -249,6 +281,7 @@ impl Queue {
                 }
                 Err(reason) => {
                     tracing::error!(%reason, "a write to the bank failed; it takes no more until restarted");
+                    disk.broken.store(true, Ordering::Relaxed);
                     state.failed = Some(reason);
                 }
             }

@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
+    thread,
 };
 
 use folklore_protocol::{
@@ -20,6 +21,7 @@ use super::{
     facts::{Fact, RecordFact},
     index::{Index, RunRef, SettingRef},
     parallel::in_order,
+    summary::{Loaded, Summary},
 };
 use crate::{
     frame::{self, Frame, Key, Kind, Tree},
@@ -72,8 +74,11 @@ pub(crate) struct Scan {
     pub damaged: Vec<Damaged>,
     /// The highest session in any frame.
     pub session: u64,
-    /// Arrival numbers seen.
+    /// Arrival numbers seen; empty if nothing had to be looked for.
     pub arrivals: Vec<u64>,
+    /// Takes the facts down, for the next opening.
+    pub summary: Option<Summary>,
+    pub from_summary: bool,
     open: Option<Value>,
 }
 
@@ -90,9 +95,51 @@ struct Value {
 }
 
 impl Scan {
+    /// Takes the facts from the summary file, reads what is in no pack, and walks over the packs without decoding them.
+    /// `None` if the database does not hold exactly the values that the facts name.
+    pub fn quick(db: &sled::Db, loaded: Loaded) -> Result<Option<Self>, sled::Error> {
+        let Loaded { facts, tally, summary } = loaded;
+        let mut scan = Self { summary: Some(summary), ..Self::default() };
+        for tree in [Tree::Setting, Tree::Bank, Tree::Note] {
+            for entry in db.scan_prefix([tree.letter()]) {
+                let (key, value) = entry?;
+                scan.entry(&key, &value);
+            }
+            scan.finish();
+        }
+        let alone = scan.tally.items;
+        let (walked, index) = thread::scope(|scope| {
+            let index = &mut scan.index;
+            let facts = &facts;
+            let learnt = scope.spawn(move || {
+                let count = |of: fn(&Fact) -> bool| facts.iter().filter(|fact| of(fact)).count();
+                index.reserve(count(|f| matches!(f, Fact::Record(..))), count(|f| matches!(f, Fact::Lesson(..))));
+                facts.iter().for_each(|fact| index.apply(fact));
+            });
+            (walk(db), learnt.join())
+        });
+        let (Some(met), Ok(())) = (walked?, index) else { return Ok(None) };
+        let arrival = |fact: &Fact| match fact {
+            Fact::Record(arrival, _) | Fact::Lesson(arrival, _) | Fact::Erased(_, arrival, _) => Some(*arrival),
+            Fact::Pack(_) | Fact::Run(..) => None,
+        };
+        let mut named: Vec<u64> = facts.iter().filter_map(arrival).collect();
+        named.sort_unstable();
+        // What was erased since is named twice.
+        named.dedup();
+        let items = (named.len() + scan.index.runs.len()) as u64 + alone;
+        if named != met || items != tally.items || !scan.damaged.is_empty() {
+            return Ok(None);
+        }
+        (scan.tally, scan.below, scan.from_summary) = (tally, tally, true);
+        scan.arrivals.clear();
+        scan.index.next_arrival = tally.next_arrival;
+        Ok(Some(scan))
+    }
+
     /// Reads everything. `counted` is the first arrival number that the count file does not cover.
-    pub fn run(db: &sled::Db, counted: u64) -> Result<Self, sled::Error> {
-        let mut scan = Self { below: Tally::below(counted), ..Self::default() };
+    pub fn run(db: &sled::Db, counted: u64, summary: Option<Summary>) -> Result<Self, sled::Error> {
+        let mut scan = Self { below: Tally::below(counted), summary, ..Self::default() };
         // Settings first: they say which authors are own.
         let settings = [Tree::Setting.letter()];
         for entry in db.scan_prefix(settings) {
@@ -209,10 +256,9 @@ impl Scan {
     fn take(&mut self, value: &Value) -> Result<[u8; 32], String> {
         let arrival = value.first.arrival;
         let bytes = value.bytes.as_slice();
-        let index = &mut self.index;
         if matches!(value.first.tree, Tree::Record | Tree::Lesson) || value.kind == Kind::Erased {
             let (fact, identity) = fact_of(value.kind, value.first, bytes)?;
-            index.apply(&fact);
+            self.learn(&fact);
             return Ok(identity);
         }
         match value.first.tree {
@@ -221,7 +267,7 @@ impl Scan {
                 let (head, _) = RunHead::split_off(bytes).map_err(|e| e.to_string())?;
                 let (generation, parts) = (value.generation, value.parts);
                 let run = RunRef { arrival, generation, outcome: head.outcome, parts };
-                index.apply(&Fact::Run(head.digest, head.task_key, run));
+                self.learn(&Fact::Run(head.digest, head.task_key, run));
                 Ok(head.digest)
             }
             Tree::Bank => {
@@ -259,12 +305,19 @@ impl Scan {
                 self.below.merge(&read.below);
                 self.damaged.extend(read.damaged);
                 self.arrivals.extend(read.arrivals);
-                read.facts.iter().for_each(|fact| self.index.apply(fact));
+                read.facts.iter().for_each(|fact| self.learn(fact));
                 Ok(())
             },
         );
         match took {
             Ok(()) => {}
+        }
+    }
+
+    fn learn(&mut self, fact: &Fact) {
+        self.index.apply(fact);
+        if let Some(summary) = &mut self.summary {
+            summary.add(fact);
         }
     }
 
@@ -275,6 +328,32 @@ impl Scan {
             self.index.seq_floor = content.try_into().map_or(0, u64::from_le_bytes);
         }
     }
+}
+
+/// The arrival numbers of all values in packs, and of those that could be in one, in order. sled checks its own sums on the
+/// way. `None` if a pack holds anything else.
+fn walk(db: &sled::Db) -> Result<Option<Vec<u64>>, sled::Error> {
+    let mut met = Vec::new();
+    for tree in [Tree::Lesson, Tree::Record] {
+        for key in db.scan_prefix([tree.letter()]).keys() {
+            let Some(key) = Key::from_bytes(&key?) else { return Ok(None) };
+            met.push(key.arrival);
+        }
+    }
+    for entry in db.scan_prefix([frame::PACK_LETTER]) {
+        let (key, value) = entry?;
+        if frame::pack_first(&key).is_none() {
+            return Ok(None);
+        }
+        let mut rest = &value[..];
+        while !rest.is_empty() {
+            let Ok(frame) = Frame::unchecked(rest) else { return Ok(None) };
+            met.push(frame.key.arrival);
+            rest = &rest[frame.len()..];
+        }
+    }
+    met.sort_unstable();
+    Ok(Some(met))
 }
 
 /// What one pack holds.

@@ -83,7 +83,7 @@ impl Store {
                     (Err(detail), What::Run) => report.wrong.push(detail),
                 }
                 at.done += 1;
-                if at.done % PROGRESS_EVERY == 0 || at.done == at.total {
+                if at.done.is_multiple_of(PROGRESS_EVERY) || at.done == at.total {
                     progress(at);
                 }
                 Ok(())
@@ -93,7 +93,7 @@ impl Store {
             Ok(()) => {}
         }
         // Frames that the index does not know, settings and notes among them, and the count.
-        let scan = self.0.disk.with(|db| Scan::run(db, covered.next_arrival))?;
+        let scan = self.0.disk.with(|db| Scan::run(db, covered.next_arrival, None))?;
         report.wrong.extend(scan.damaged.iter().map(|Damaged { key, detail, .. }| format!("{key}: {detail}")));
         if scan.below != covered {
             report.wrong.push(format!(

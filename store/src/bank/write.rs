@@ -36,7 +36,6 @@ pub(super) struct Plan<'a> {
 }
 
 enum Add {
-    Fact(Fact),
     Bank(BankInfo),
     Setting(String, SettingRef),
     Note(String),
@@ -80,7 +79,7 @@ impl<'a> Plan<'a> {
 
     fn put_pack(&mut self, pack: Option<(u64, Vec<u8>)>) {
         if let Some((first, bytes)) = pack {
-            self.adds.push(Add::Fact(Fact::Pack(first)));
+            self.group.facts.push(Fact::Pack(first));
             self.change(frame::pack_key(first).to_vec(), Some(bytes));
         }
     }
@@ -127,7 +126,7 @@ impl<'a> Plan<'a> {
     fn record(&mut self, record: &Record) -> Result<(), WriteError> {
         let arrival = self.pack(Tree::Record, record.bytes(), record.id().0)?;
         self.new_records.insert(record.id());
-        self.adds.push(Add::Fact(Fact::Record(arrival, RecordFact::of(record))));
+        self.group.facts.push(Fact::Record(arrival, RecordFact::of(record)));
         Ok(())
     }
 
@@ -137,7 +136,7 @@ impl<'a> Plan<'a> {
         }
         let arrival = self.pack(Tree::Lesson, lesson.bytes(), lesson.id().0)?;
         self.new_lessons.insert(lesson.id());
-        self.adds.push(Add::Fact(Fact::Lesson(arrival, lesson.id())));
+        self.group.facts.push(Fact::Lesson(arrival, lesson.id()));
         Ok(true)
     }
 
@@ -168,7 +167,7 @@ impl<'a> Plan<'a> {
             Some(_) => return Ok(RunOutcome::Duplicate),
         };
         self.new_runs.insert(run.digest, run_ref);
-        self.adds.push(Add::Fact(Fact::Run(run.digest, run.task_key.clone(), run_ref)));
+        self.group.facts.push(Fact::Run(run.digest, run.task_key.clone(), run_ref));
         Ok(outcome)
     }
 
@@ -224,11 +223,11 @@ impl<'a> Plan<'a> {
 }
 
 impl Index {
-    fn learn(&mut self, next_arrival: u64, adds: Vec<Add>) {
-        self.next_arrival = next_arrival;
+    fn learn(&mut self, group: &Group, adds: Vec<Add>) {
+        self.next_arrival = group.next_arrival;
+        group.facts.iter().for_each(|fact| self.apply(fact));
         for add in adds {
             match add {
-                Add::Fact(fact) => self.apply(&fact),
                 Add::Bank(info) => {
                     let id = info.id;
                     self.bank_mut(&id).info = Some(info);
@@ -268,7 +267,7 @@ impl Store {
             let ticket = if group.changes.is_empty() {
                 self.0.queue.tail()
             } else {
-                self.index_mut().learn(group.next_arrival, adds);
+                self.index_mut().learn(&group, adds);
                 self.0.queue.push(group)
             };
             (result, ticket)

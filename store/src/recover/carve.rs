@@ -62,6 +62,23 @@ fn snapshot_lsn(bank: &Path) -> Result<Option<i64>, OpenError> {
     Ok(snapshots(bank)?.iter().filter_map(lsn).max())
 }
 
+/// Log segments that sled's newest snapshot does not reach, as far as their headers tell.
+pub(super) fn unsummed_segments(paths: &Paths) -> io::Result<usize> {
+    let first = match snapshot_lsn(&paths.bank) {
+        Ok(lsn) => lsn.map(|lsn| lsn - lsn % SEGMENT_BYTES as i64),
+        Err(_) => return Ok(0),
+    };
+    let file = File::open(&paths.database)?;
+    let len = file.metadata()?.len();
+    let mut count = 0;
+    for at in (0..len).step_by(SEGMENT_BYTES) {
+        let mut head = [0; SEGMENT_HEADER_BYTES];
+        file.read_exact_at(&mut head, at)?;
+        count += usize::from(segment_lsn(&head).is_some_and(|lsn| first.is_none_or(|first| lsn >= first)));
+    }
+    Ok(count)
+}
+
 fn copy_segments(database: &Path, target: &Path, from: Option<i64>) -> io::Result<()> {
     let source = File::open(database)?;
     let len = source.metadata()?.len();
