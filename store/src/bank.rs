@@ -21,6 +21,7 @@
 //! for_each_record(&BankId, FnMut(&Record))                for_each_lesson(FnMut(&Lesson))
 //! run(&RunDigest) -> Result<Option<RunRow>, ReadError>    runs_of_task(&str) -> Result<Vec<RunRow>, ReadError>
 //! run_outcome(&RunDigest) -> Option<Outcome>              run_count() -> usize
+//! rewrite() -> Result<Rewritten, RewriteError>            upkeep() -> Upkeep
 //! counts() -> Counts      record_count(&BankId) -> usize  notes() -> Vec<String>     syncs() -> u64
 //! verify(FnMut(VerifyProgress)) -> Result<VerifyReport, ReadError>
 //! ```
@@ -29,10 +30,12 @@ mod count;
 mod facts;
 mod incoming;
 mod index;
+mod keeper;
 mod marker;
 mod parallel;
 mod queue;
 mod read;
+mod rewrite;
 mod scan;
 mod summary;
 mod verify;
@@ -58,6 +61,7 @@ use folklore_protocol::{
 use self::{
     count::{Count, CountFile},
     index::Index,
+    keeper::Keeper,
     queue::{Base, Disk, Queue},
 };
 pub(crate) use self::{
@@ -69,6 +73,8 @@ pub(crate) use self::{
 };
 pub use self::{
     incoming::{Refused, check},
+    keeper::Upkeep,
+    rewrite::{RewriteError, Rewritten},
     scan::Damaged,
     verify::{VerifyProgress, VerifyReport},
 };
@@ -85,6 +91,8 @@ const SETTING_PREFIX: &str = "bank:";
 const SETTING_OWN: &str = "bank:own-authors";
 const SETTING_SEQ_FLOOR: &str = "bank:seq-floor";
 const SETTING_MARKER: &str = "bank:marker";
+/// Waste of less than this is not worth a rewrite: what sled takes for a few of its segments.
+const REWRITE_ABOVE_BYTES: u64 = 128 * 1024 * 1024;
 /// Room for an owner, a name and their lengths.
 const MAX_BANK_VALUE_BYTES: usize = MAX_BANK_NAME_BYTES + 64;
 /// After a restore numbering goes on at least this far above what the copy shows: more than any node writes between two
@@ -93,7 +101,7 @@ const RESTORE_GAP: u64 = 1 << 40;
 
 /// A data directory's bank. Cheap to clone; all clones are the same bank. Closed when the last one is dropped.
 #[derive(Debug, Clone)]
-pub struct Store(Arc<Inner>);
+pub struct Store(Arc<Inner>, Option<Arc<Keeper>>);
 
 #[derive(Debug)]
 struct Inner {
@@ -102,17 +110,32 @@ struct Inner {
     queue: Queue,
     index: RwLock<Index>,
     order: Mutex<()>,
-    session: u64,
+    session: AtomicU64,
+    /// Held by the one rewrite at a time.
+    rewriting: Mutex<()>,
+    /// The last clone is gone: what takes long ends.
+    closing: AtomicBool,
+    upkeep: Mutex<Upkeep>,
+    rewrite_above: u64,
+    last_rewrite_bytes: AtomicU64,
     _lock: DirLock,
 }
 
 /// What the caller brings to opening a bank.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct OpenOptions {
     /// 64 random bits, new at each opening. They keep the numbers of two nodes restored from one copy apart.
     pub entropy: u64,
     /// Whether the caller knows that a bank was here before: an empty one is then a loss and not a beginning.
     pub had_bank: bool,
+    /// A database file smaller than this is not rewritten, however much of it is waste.
+    pub rewrite_above_bytes: u64,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { entropy: 0, had_bank: false, rewrite_above_bytes: REWRITE_ABOVE_BYTES }
+    }
 }
 
 /// An open bank, and what opening it took.
@@ -267,6 +290,12 @@ impl Written {
     }
 }
 
+impl Inner {
+    fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Store {
     /// Opens the bank of a data directory, making both if they are absent, and repairs what it can.
     ///
@@ -299,7 +328,7 @@ impl Store {
             ..OpenReport::default()
         };
         let file = File::open(&paths.database).map_err(|e| open_io("open", &paths.database, e))?;
-        let store = Self(Arc::new(Inner {
+        let inner = Inner {
             queue: Queue::new(scan.index.next_arrival),
             disk: Disk {
                 base: RwLock::new(Some(Base { db: recovered.db, file })),
@@ -308,13 +337,23 @@ impl Store {
                 syncs: AtomicU64::new(0),
                 paths: paths.clone(),
                 broken: AtomicBool::new(false),
+                live: AtomicU64::new(scan.bytes),
+                log: Mutex::default(),
             },
             index: RwLock::new(scan.index),
             order: Mutex::new(()),
-            session,
+            session: AtomicU64::new(session),
+            rewriting: Mutex::new(()),
+            closing: AtomicBool::new(false),
+            upkeep: Mutex::default(),
+            rewrite_above: options.rewrite_above_bytes,
+            last_rewrite_bytes: AtomicU64::new(0),
             _lock: lock,
-        }));
+        };
+        let mut store = Self(Arc::new(inner), None);
         store.settle(&paths, options, before.seq_bound, &mut report)?;
+        let keeper = Keeper::start(store.clone()).map_err(|e| open_io("start a thread for", &paths.dir, e))?;
+        store.1 = Some(Arc::new(keeper));
         report.counts = store.counts();
         Ok(Opened { store, report })
     }
@@ -331,7 +370,7 @@ impl Store {
             |e: crate::error::WriteError| OpenError::Unrecoverable { path: paths.bank.clone(), detail: e.to_string() };
         if !report.damaged.is_empty() {
             let read = |key: &[u8]| self.0.disk.with(|db| db.get(key)).ok().flatten().map(|bytes| bytes.to_vec());
-            let kept = recover::quarantine(paths, self.0.session, read, &report.damaged)?;
+            let kept = recover::quarantine(paths, self.0.session.load(Ordering::Relaxed), read, &report.damaged)?;
             report.steps.push(format!("{} damaged values were moved to {}", report.damaged.len(), kept.display()));
             let removed = self.group(|_, plan| {
                 for (key, keep) in scan::without_damaged(&report.damaged, read) {
@@ -351,7 +390,7 @@ impl Store {
             _ if report.lost > 0 || !report.damaged.is_empty() => {
                 Some("values are lost, records of our own may be among them")
             }
-            (Some(held), Some(seen)) if held.as_slice() == seen => None,
+            (Some(held), Some(seen)) if held.chunks(seen.len()).any(|held| held == seen) => None,
             (_, None) => Some("the marker file is gone, so this may be a copy of the bank put back"),
             (None, Some(_)) => Some("the bank does not know its marker file, so it may be an old copy put back"),
             (Some(_), Some(_)) => Some("this bank is a copy that was put back, or was copied from elsewhere"),

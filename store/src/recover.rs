@@ -32,6 +32,8 @@ const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 pub(crate) const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
 /// Segments that may wait for sled's next snapshot file when a bank is closed: 64 MiB, which copy and replay in a moment.
 const MAX_UNSUMMED_SEGMENTS: usize = 8;
+/// Room without which sled, opened again, would soon fail again: some segments.
+const ROOM_TO_GO_ON_BYTES: u64 = 4 * SEGMENT_BYTES as u64;
 /// Ranges of lost arrival numbers that a report lists.
 const MAX_GAPS_LISTED: usize = 20;
 /// A handle that is just being closed, or a child process that is just being started, gives sled's lock back after at most
@@ -52,7 +54,10 @@ pub(crate) struct Paths {
     pub marker: PathBuf,
     pub summary: PathBuf,
     pub quarantine: PathBuf,
-    rebuild: PathBuf,
+    /// A database being built, complete once it is renamed.
+    pub rebuild: PathBuf,
+    /// The database before a rewrite, about to be removed.
+    pub old: PathBuf,
 }
 
 impl Paths {
@@ -67,6 +72,7 @@ impl Paths {
             summary: dir.join("bank.summary"),
             quarantine: dir.join("bank.quarantine"),
             rebuild: dir.join("bank.rebuild"),
+            old: dir.join("bank.old"),
         }
     }
 
@@ -286,7 +292,7 @@ pub(crate) fn keep_log_short(paths: &Paths) {
     }
 }
 
-fn is_lock_error(error: &sled::Error) -> bool {
+pub(crate) fn is_lock_error(error: &sled::Error) -> bool {
     matches!(error, sled::Error::Io(e) if e.to_string().contains("could not acquire lock"))
 }
 
@@ -309,6 +315,15 @@ fn classify(paths: &Paths, error: sled::Error) -> Failure {
     }
 }
 
+/// Whether there is room enough for sled to go on after the disk was full.
+pub(crate) fn room_to_go_on(paths: &Paths) -> Result<(), OpenError> {
+    let disk = rustix::fs::statvfs(&paths.dir).map_err(|e| open_io("look at the disk of", &paths.dir, e.into()))?;
+    if disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM_TO_GO_ON_BYTES {
+        return Err(OpenError::DiskFull { path: paths.dir.clone() });
+    }
+    room_to_write(paths)
+}
+
 /// Whether the directory can be written at all: a megabyte, synced, and gone again.
 fn room_to_write(paths: &Paths) -> Result<(), OpenError> {
     let probe = paths.dir.join("bank.probe");
@@ -327,16 +342,26 @@ fn sync_names(paths: &Paths) -> Result<(), OpenError> {
     File::open(&conf).and_then(|f| f.sync_all()).map_err(|e| open_io("sync", &conf, e))
 }
 
-/// A rebuild that was cut short either had not taken its place yet, then it starts again, or only had to be renamed.
+/// A rebuild or rewrite that was cut short either had not taken its place yet, then it starts again, or only had to be renamed.
 fn finish_interrupted(paths: &Paths, steps: &mut Vec<String>) -> Result<(), OpenError> {
-    if !paths.rebuild.exists() {
-        return Ok(());
+    let remove = |path: &Path| match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(open_io("remove", path, e)),
+        _ => Ok(()),
+    };
+    if paths.rebuild.exists() && !paths.bank.exists() {
+        fs::rename(&paths.rebuild, &paths.bank).map_err(|e| open_io("rename", &paths.rebuild, e))?;
+        sync_parent(&paths.bank).map_err(|e| open_io("sync the directory of", &paths.bank, e))?;
+        steps.push("a rebuild that was interrupted at its last step was finished".into());
+    } else {
+        remove(&paths.rebuild)?;
     }
     if paths.bank.exists() {
-        return fs::remove_dir_all(&paths.rebuild).map_err(|e| open_io("remove", &paths.rebuild, e));
+        remove(&paths.old)?;
+    } else if paths.old.exists() {
+        // The first name of the two was durable and the copy's was not; the database under it is whole.
+        fs::rename(&paths.old, &paths.bank).map_err(|e| open_io("rename", &paths.old, e))?;
+        steps.push("a rewrite that was interrupted was taken back".into());
     }
-    fs::rename(&paths.rebuild, &paths.bank).map_err(|e| open_io("rename", &paths.rebuild, e))?;
-    steps.push("a rebuild that was interrupted at its last step was finished".into());
     Ok(())
 }
 

@@ -49,6 +49,11 @@ impl Tally {
         self.items += 1;
     }
 
+    /// Whether both are of the same values.
+    pub fn same_values(&self, other: &Self) -> bool {
+        (self.items, self.digest) == (other.items, other.digest)
+    }
+
     /// Bytes of a tally where it is written down beside the count.
     pub const BYTES: usize = 8 + 8 + 32;
 

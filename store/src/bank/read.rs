@@ -35,7 +35,8 @@ impl<'a> Reader<'a> {
     /// The value under an arrival number, its parts put together; `None` if it was erased.
     pub fn fetch(&mut self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
         let key = Key::first(tree, arrival);
-        if let Some(first) = self.store.index().pack_of(arrival) {
+        let mut place = self.store.index().pack_of(arrival);
+        while let Some(first) = place {
             if self.pack.as_ref().is_none_or(|(held, _)| *held != first) {
                 let found = self.store.0.disk.with(|db| db.get(frame::pack_key(first)))?;
                 self.pack = found.map(|bytes| (first, bytes));
@@ -45,6 +46,9 @@ impl<'a> Reader<'a> {
             {
                 return Ok((frame.kind == Kind::Value).then(|| frame.payload.to_vec()));
             }
+            // A rewrite may just have put it elsewhere.
+            self.pack = None;
+            place = self.store.index().pack_of(arrival).filter(|now| *now != first);
         }
         self.alone(key)
     }

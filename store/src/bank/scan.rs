@@ -79,6 +79,12 @@ pub(crate) struct Scan {
     /// Takes the facts down, for the next opening.
     pub summary: Option<Summary>,
     pub from_summary: bool,
+    /// Bytes of all values.
+    pub bytes: u64,
+    /// The lowest arrival number of each pack.
+    pub pack_firsts: Vec<u64>,
+    /// The index is not wanted.
+    only_check: bool,
     open: Option<Value>,
 }
 
@@ -118,7 +124,7 @@ impl Scan {
             });
             (walk(db), learnt.join())
         });
-        let (Some(met), Ok(())) = (walked?, index) else { return Ok(None) };
+        let (Some((met, bytes)), Ok(())) = (walked?, index) else { return Ok(None) };
         let arrival = |fact: &Fact| match fact {
             Fact::Record(arrival, _) | Fact::Lesson(arrival, _) | Fact::Erased(_, arrival, _) => Some(*arrival),
             Fact::Pack(_) | Fact::Run(..) => None,
@@ -131,15 +137,30 @@ impl Scan {
         if named != met || items != tally.items || !scan.damaged.is_empty() {
             return Ok(None);
         }
+        let runs: u64 = scan.index.runs.values().map(|run| u64::from(run.parts) * frame::MAX_FRAME_BYTES as u64).sum();
+        scan.bytes += bytes + runs;
         (scan.tally, scan.below, scan.from_summary) = (tally, tally, true);
         scan.arrivals.clear();
         scan.index.next_arrival = tally.next_arrival;
         Ok(Some(scan))
     }
 
+    /// Reads everything, without making an index of it.
+    pub fn check(db: &sled::Db, summary: Summary) -> Result<Self, sled::Error> {
+        Self { summary: Some(summary), only_check: true, ..Self::default() }.read(db)
+    }
+
     /// Reads everything. `counted` is the first arrival number that the count file does not cover.
     pub fn run(db: &sled::Db, counted: u64, summary: Option<Summary>) -> Result<Self, sled::Error> {
-        let mut scan = Self { below: Tally::below(counted), summary, ..Self::default() };
+        let mut scan = Self { below: Tally::below(counted), summary, ..Self::default() }.read(db)?;
+        let next = scan.arrivals.iter().max().map_or(0, |n| n.saturating_add(1));
+        scan.tally.next_arrival = next.max(counted);
+        scan.index.next_arrival = scan.tally.next_arrival;
+        Ok(scan)
+    }
+
+    fn read(mut self, db: &sled::Db) -> Result<Self, sled::Error> {
+        let scan = &mut self;
         // Settings first: they say which authors are own.
         let settings = [Tree::Setting.letter()];
         for entry in db.scan_prefix(settings) {
@@ -151,6 +172,7 @@ impl Scan {
         for entry in db.iter() {
             let (key, value) = entry?;
             if let Some(first) = frame::pack_first(&key) {
+                scan.bytes += value.len() as u64;
                 packs.push((first, value));
                 if packs.len() == PACKS_AT_ONCE {
                     scan.packs(&packs);
@@ -166,10 +188,7 @@ impl Scan {
             // A bank from before there were packs has records outside of them.
             bank.records.sort_unstable();
         }
-        let next = scan.arrivals.iter().max().map_or(0, |n| n.saturating_add(1));
-        scan.tally.next_arrival = next.max(counted);
-        scan.index.next_arrival = scan.tally.next_arrival;
-        Ok(scan)
+        Ok(self)
     }
 
     /// Arrival numbers that the count covers and the bank lacks, as ranges with both ends included.
@@ -188,6 +207,7 @@ impl Scan {
     }
 
     fn entry(&mut self, raw_key: &[u8], bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
         let Some(key) = Key::from_bytes(raw_key) else {
             self.damaged.push(Damaged {
                 key: raw_key.iter().map(|b| format!("{b:02x}")).collect(),
@@ -315,7 +335,12 @@ impl Scan {
     }
 
     fn learn(&mut self, fact: &Fact) {
-        self.index.apply(fact);
+        if let Fact::Pack(first) = fact {
+            self.pack_firsts.push(*first);
+        }
+        if !self.only_check {
+            self.index.apply(fact);
+        }
         if let Some(summary) = &mut self.summary {
             summary.add(fact);
         }
@@ -330,13 +355,15 @@ impl Scan {
     }
 }
 
-/// The arrival numbers of all values in packs, and of those that could be in one, in order. sled checks its own sums on the
+/// The arrival numbers of all values in packs, and of those that could be in one, in order, and their bytes. sled checks its own sums on the
 /// way. `None` if a pack holds anything else.
-fn walk(db: &sled::Db) -> Result<Option<Vec<u64>>, sled::Error> {
-    let mut met = Vec::new();
+fn walk(db: &sled::Db) -> Result<Option<(Vec<u64>, u64)>, sled::Error> {
+    let (mut met, mut bytes) = (Vec::new(), 0);
     for tree in [Tree::Lesson, Tree::Record] {
-        for key in db.scan_prefix([tree.letter()]).keys() {
-            let Some(key) = Key::from_bytes(&key?) else { return Ok(None) };
+        for entry in db.scan_prefix([tree.letter()]) {
+            let (key, value) = entry?;
+            bytes += value.len() as u64;
+            let Some(key) = Key::from_bytes(&key) else { return Ok(None) };
             met.push(key.arrival);
         }
     }
@@ -345,6 +372,7 @@ fn walk(db: &sled::Db) -> Result<Option<Vec<u64>>, sled::Error> {
         if frame::pack_first(&key).is_none() {
             return Ok(None);
         }
+        bytes += value.len() as u64;
         let mut rest = &value[..];
         while !rest.is_empty() {
             let Ok(frame) = Frame::unchecked(rest) else { return Ok(None) };
@@ -353,7 +381,7 @@ fn walk(db: &sled::Db) -> Result<Option<Vec<u64>>, sled::Error> {
         }
     }
     met.sort_unstable();
-    Ok(Some(met))
+    Ok(Some((met, bytes)))
 }
 
 /// What one pack holds.

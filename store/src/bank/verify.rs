@@ -10,6 +10,7 @@ use folklore_protocol::{
 use super::{
     Store,
     parallel::in_order,
+    queue::guarded,
     read::{BLOCK, Reader},
     scan::{Damaged, Scan},
 };
@@ -93,7 +94,8 @@ impl Store {
             Ok(()) => {}
         }
         // Frames that the index does not know, settings and notes among them, and the count.
-        let scan = self.0.disk.with(|db| Scan::run(db, covered.next_arrival, None))?;
+        let db = self.0.disk.handle().ok_or_else(|| ReadError::Database("it is being opened again".into()))?;
+        let scan = guarded(|| Scan::run(&db, covered.next_arrival, None)).map_err(ReadError::Database)?;
         report.wrong.extend(scan.damaged.iter().map(|Damaged { key, detail, .. }| format!("{key}: {detail}")));
         if scan.below != covered {
             report.wrong.push(format!(

@@ -1,6 +1,9 @@
 //! Writing: claims of our own, records of others, bodies, runs, settings. Everything a call adds is one group.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::atomic::Ordering,
+};
 
 use folklore_protocol::{
     bank::BankId,
@@ -158,6 +161,7 @@ impl<'a> Plan<'a> {
             Some(held) if held.outcome == Outcome::Unknown && run.outcome != Outcome::Unknown => {
                 let generation = self.after(held.generation);
                 let parts = self.put_at(Tree::Run, held.arrival, generation, &run.to_value())?;
+                self.group.freed += u64::from(held.parts.saturating_sub(1)) * frame::MAX_PART_BYTES as u64;
                 for part in parts..held.parts {
                     let key = Key { tree: Tree::Run, arrival: held.arrival, part };
                     self.group.changes.push((key.to_bytes().to_vec(), None));
@@ -183,6 +187,7 @@ impl<'a> Plan<'a> {
             Some(held) => {
                 let generation = self.after(held.generation);
                 let parts = self.put_at(Tree::Setting, held.arrival, generation, &stored)?;
+                self.group.freed += (2 + name.len() + held.value.len()) as u64;
                 let held_parts = (2 + name.len() + held.value.len()).div_ceil(frame::MAX_PART_BYTES) as u16;
                 for part in parts..held_parts {
                     let key = Key { tree: Tree::Setting, arrival: held.arrival, part };
@@ -260,7 +265,7 @@ impl Store {
             let _order = self.order();
             self.0.queue.check()?;
             let index = self.index();
-            let mut planned = Plan::new(&index, self.0.session);
+            let mut planned = Plan::new(&index, self.0.session.load(Ordering::Relaxed));
             let result = plan(self, &mut planned)?;
             let (group, adds) = planned.finish();
             drop(index);
