@@ -127,7 +127,7 @@ impl Daemon {
         let (store_dir, me) = (home.store_dir(), key.author());
         let opened = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
             private_directory(&store_dir)?;
-            let opened = Store::open(&store_dir, OpenOptions { entropy, had_bank })?;
+            let opened = Store::open(&store_dir, OpenOptions { entropy, had_bank, ..OpenOptions::default() })?;
             if !opened.store.banks().iter().any(|b| b.id == own.id) {
                 opened.store.add_bank(own)?;
             }

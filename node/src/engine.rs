@@ -607,18 +607,12 @@ fn admit(store: &Store, catalogue: &Catalogue, bank: BankId, items: Vec<Incoming
     let mut results = vec![Admission::Invalid; items.len()];
     let mut incoming = Vec::new();
     let mut places = Vec::new();
-    for (place, item) in items.into_iter().enumerate() {
-        let body = match item.body.map(|bytes| Lesson::from_bytes(&bytes)).transpose() {
-            Ok(body) => body,
+    let items: Vec<_> = items.into_iter().map(|item| (item.record, item.body)).collect();
+    for (place, checked) in bank::check(&items).into_iter().enumerate() {
+        let bank::Incoming { record, body } = match checked {
+            Ok(item) => item,
             Err(error) => {
-                tracing::warn!(%error, "a body from a peer is refused");
-                continue;
-            }
-        };
-        let record = match item.record.verify() {
-            Ok(record) => record,
-            Err(error) => {
-                tracing::warn!(%error, "a record from a peer is refused");
+                tracing::warn!(%error, "something from a peer");
                 continue;
             }
         };

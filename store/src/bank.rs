@@ -10,6 +10,7 @@
 //!
 //! add_bank(BankInfo) -> Result<(), WriteError>            banks() -> Vec<BankInfo>
 //! write(BankId, &Keypair, at_ms, Batch { claims, runs, skip_if_taught }) -> Result<Written { claims, runs }, WriteError>
+//! check(&[(UnverifiedRecord, Option<Vec<u8>>)]) -> Vec<Result<Incoming, Refused>>
 //! admit(BankId, Vec<Incoming { record, body }>) -> Result<Vec<Admission>, WriteError>
 //! missing_bodies(&BankId) -> Vec<LessonId>                put_bodies(&[Lesson]) -> Result<usize, WriteError>
 //! set_setting(name, bytes) -> Result<(), WriteError>      setting(name) -> Option<Vec<u8>>
@@ -20,16 +21,23 @@
 //! for_each_record(&BankId, FnMut(&Record))                for_each_lesson(FnMut(&Lesson))
 //! run(&RunDigest) -> Result<Option<RunRow>, ReadError>    runs_of_task(&str) -> Result<Vec<RunRow>, ReadError>
 //! run_outcome(&RunDigest) -> Option<Outcome>              run_count() -> usize
+//! rewrite() -> Result<Rewritten, RewriteError>            upkeep() -> Upkeep
 //! counts() -> Counts      record_count(&BankId) -> usize  notes() -> Vec<String>     syncs() -> u64
-//! verify() -> Result<VerifyReport, ReadError>
+//! verify(FnMut(VerifyProgress)) -> Result<VerifyReport, ReadError>
 //! ```
 
 mod count;
+mod facts;
+mod incoming;
 mod index;
+mod keeper;
 mod marker;
+mod parallel;
 mod queue;
 mod read;
+mod rewrite;
 mod scan;
+mod summary;
 mod verify;
 mod write;
 
@@ -38,7 +46,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -53,15 +61,23 @@ use folklore_protocol::{
 use self::{
     count::{Count, CountFile},
     index::Index,
-    queue::{Disk, Queue},
+    keeper::Keeper,
+    queue::{Base, Disk, Queue},
 };
 pub(crate) use self::{
     count::{Found, Tally},
     marker::sync_parent,
     queue::{panic_text, sled_text},
     scan::Scan,
+    summary::{FileLook, Loaded, Summary},
 };
-pub use self::{scan::Damaged, verify::VerifyReport};
+pub use self::{
+    incoming::{Refused, check},
+    keeper::Upkeep,
+    rewrite::{RewriteError, Rewritten},
+    scan::Damaged,
+    verify::{VerifyProgress, VerifyReport},
+};
 use crate::{
     error::{OpenError, open_io},
     recover::{self, DirLock, Paths},
@@ -75,6 +91,8 @@ const SETTING_PREFIX: &str = "bank:";
 const SETTING_OWN: &str = "bank:own-authors";
 const SETTING_SEQ_FLOOR: &str = "bank:seq-floor";
 const SETTING_MARKER: &str = "bank:marker";
+/// Waste of less than this is not worth a rewrite: what sled takes for a few of its segments.
+const REWRITE_ABOVE_BYTES: u64 = 128 * 1024 * 1024;
 /// Room for an owner, a name and their lengths.
 const MAX_BANK_VALUE_BYTES: usize = MAX_BANK_NAME_BYTES + 64;
 /// After a restore numbering goes on at least this far above what the copy shows: more than any node writes between two
@@ -83,7 +101,7 @@ const RESTORE_GAP: u64 = 1 << 40;
 
 /// A data directory's bank. Cheap to clone; all clones are the same bank. Closed when the last one is dropped.
 #[derive(Debug, Clone)]
-pub struct Store(Arc<Inner>);
+pub struct Store(Arc<Inner>, Option<Arc<Keeper>>);
 
 #[derive(Debug)]
 struct Inner {
@@ -92,17 +110,32 @@ struct Inner {
     queue: Queue,
     index: RwLock<Index>,
     order: Mutex<()>,
-    session: u64,
+    session: AtomicU64,
+    /// Held by the one rewrite at a time.
+    rewriting: Mutex<()>,
+    /// The last clone is gone: what takes long ends.
+    closing: AtomicBool,
+    upkeep: Mutex<Upkeep>,
+    rewrite_above: u64,
+    last_rewrite_bytes: AtomicU64,
     _lock: DirLock,
 }
 
 /// What the caller brings to opening a bank.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct OpenOptions {
     /// 64 random bits, new at each opening. They keep the numbers of two nodes restored from one copy apart.
     pub entropy: u64,
     /// Whether the caller knows that a bank was here before: an empty one is then a loss and not a beginning.
     pub had_bank: bool,
+    /// A database file smaller than this is not rewritten, however much of it is waste.
+    pub rewrite_above_bytes: u64,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { entropy: 0, had_bank: false, rewrite_above_bytes: REWRITE_ABOVE_BYTES }
+    }
 }
 
 /// An open bank, and what opening it took.
@@ -119,6 +152,8 @@ pub struct Opened {
 pub struct OpenReport {
     /// There was no bank before.
     pub created: bool,
+    /// It was closed in good order, so its summary told what it holds and not every value was read.
+    pub from_summary: bool,
     /// What was held when it was open.
     pub counts: Counts,
     /// Each step beyond a plain opening, in order, in words. Empty for a bank in good order.
@@ -255,6 +290,12 @@ impl Written {
     }
 }
 
+impl Inner {
+    fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Store {
     /// Opens the bank of a data directory, making both if they are absent, and repairs what it can.
     ///
@@ -271,7 +312,7 @@ impl Store {
         let (mut count_file, found) =
             CountFile::open(&paths.count).map_err(|e| open_io("open the count", &paths.count, e))?;
         let recovered = recover::open(&paths, found)?;
-        let scan = recovered.scan;
+        let mut scan = recovered.scan;
         let before = if let Found::Count(count) = found { count } else { Count::default() };
         let session = before.session.max(scan.session) + 1;
         let count = Count { session, tally: scan.tally, ..before };
@@ -281,20 +322,38 @@ impl Store {
             // Nothing was ever stored: the first opening, or one that was cut short.
             created: scan.tally.items == 0 && before.tally.items == 0,
             steps: recovered.steps,
+            from_summary: scan.from_summary,
             damaged: scan.damaged,
             lost: recovered.lost,
             ..OpenReport::default()
         };
         let file = File::open(&paths.database).map_err(|e| open_io("open", &paths.database, e))?;
-        let store = Self(Arc::new(Inner {
+        let inner = Inner {
             queue: Queue::new(scan.index.next_arrival),
-            disk: Disk { db: recovered.db, file, count: Mutex::new((count_file, count)), syncs: AtomicU64::new(0) },
+            disk: Disk {
+                base: RwLock::new(Some(Base { db: recovered.db, file })),
+                count: Mutex::new((count_file, count)),
+                summary: Mutex::new(scan.summary.take()),
+                syncs: AtomicU64::new(0),
+                paths: paths.clone(),
+                broken: AtomicBool::new(false),
+                live: AtomicU64::new(scan.bytes),
+                log: Mutex::default(),
+            },
             index: RwLock::new(scan.index),
             order: Mutex::new(()),
-            session,
+            session: AtomicU64::new(session),
+            rewriting: Mutex::new(()),
+            closing: AtomicBool::new(false),
+            upkeep: Mutex::default(),
+            rewrite_above: options.rewrite_above_bytes,
+            last_rewrite_bytes: AtomicU64::new(0),
             _lock: lock,
-        }));
+        };
+        let mut store = Self(Arc::new(inner), None);
         store.settle(&paths, options, before.seq_bound, &mut report)?;
+        let keeper = Keeper::start(store.clone()).map_err(|e| open_io("start a thread for", &paths.dir, e))?;
+        store.1 = Some(Arc::new(keeper));
         report.counts = store.counts();
         Ok(Opened { store, report })
     }
@@ -310,11 +369,13 @@ impl Store {
         let failed =
             |e: crate::error::WriteError| OpenError::Unrecoverable { path: paths.bank.clone(), detail: e.to_string() };
         if !report.damaged.is_empty() {
-            let kept = recover::quarantine(paths, self.0.session, &self.0.disk.db, &report.damaged)?;
+            let read = |key: &[u8]| self.0.disk.with(|db| db.get(key)).ok().flatten().map(|bytes| bytes.to_vec());
+            let kept = recover::quarantine(paths, self.0.session.load(Ordering::Relaxed), read, &report.damaged)?;
             report.steps.push(format!("{} damaged values were moved to {}", report.damaged.len(), kept.display()));
-            let keys = report.damaged.iter().flat_map(|d| d.raw_keys.clone());
             let removed = self.group(|_, plan| {
-                keys.for_each(|key| plan.remove(key));
+                for (key, keep) in scan::without_damaged(&report.damaged, read) {
+                    plan.change(key, keep);
+                }
                 Ok(())
             });
             removed.map_err(failed)?;
@@ -329,7 +390,7 @@ impl Store {
             _ if report.lost > 0 || !report.damaged.is_empty() => {
                 Some("values are lost, records of our own may be among them")
             }
-            (Some(held), Some(seen)) if held.as_slice() == seen => None,
+            (Some(held), Some(seen)) if held.chunks(seen.len()).any(|held| held == seen) => None,
             (_, None) => Some("the marker file is gone, so this may be a copy of the bank put back"),
             (None, Some(_)) => Some("the bank does not know its marker file, so it may be an old copy put back"),
             (Some(_), Some(_)) => Some("this bank is a copy that was put back, or was copied from elsewhere"),

@@ -11,6 +11,7 @@
 mod carve;
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -20,7 +21,7 @@ use std::{
 };
 
 use crate::{
-    bank::{Damaged, Found, Scan, Tally, panic_text, sled_text, sync_parent},
+    bank::{Damaged, FileLook, Found, Loaded, Scan, Summary, Tally, panic_text, sled_text, sync_parent},
     error::{OpenError, open_io},
 };
 
@@ -29,6 +30,10 @@ const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 /// sled's segments. Larger than one commit round, see the queue, and large enough that no page goes into a blob file:
 /// sled never syncs those.
 pub(crate) const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
+/// Segments that may wait for sled's next snapshot file when a bank is closed: 64 MiB, which copy and replay in a moment.
+const MAX_UNSUMMED_SEGMENTS: usize = 8;
+/// Room without which sled, opened again, would soon fail again: some segments.
+const ROOM_TO_GO_ON_BYTES: u64 = 4 * SEGMENT_BYTES as u64;
 /// Ranges of lost arrival numbers that a report lists.
 const MAX_GAPS_LISTED: usize = 20;
 /// A handle that is just being closed, or a child process that is just being started, gives sled's lock back after at most
@@ -47,8 +52,12 @@ pub(crate) struct Paths {
     pub lock: PathBuf,
     pub count: PathBuf,
     pub marker: PathBuf,
+    pub summary: PathBuf,
     pub quarantine: PathBuf,
-    rebuild: PathBuf,
+    /// A database being built, complete once it is renamed.
+    pub rebuild: PathBuf,
+    /// The database before a rewrite, about to be removed.
+    pub old: PathBuf,
 }
 
 impl Paths {
@@ -60,8 +69,10 @@ impl Paths {
             lock: dir.join("bank.lock"),
             count: dir.join("bank.count"),
             marker: dir.join("bank.marker"),
+            summary: dir.join("bank.summary"),
             quarantine: dir.join("bank.quarantine"),
             rebuild: dir.join("bank.rebuild"),
+            old: dir.join("bank.old"),
         }
     }
 
@@ -136,13 +147,14 @@ pub(crate) fn open(paths: &Paths, found: Found) -> Result<Recovered, OpenError> 
         carve::spare(paths, false)?;
     }
 
-    let mut rung = attempt(paths, counted.next_arrival, First::Yes);
+    let summary = if created { None } else { summary(paths, &counted) };
+    let mut rung = attempt(paths, counted.next_arrival, First::Yes, summary);
     if let Err(Failure::Damage(detail)) = &rung {
         steps.push(format!("the database did not open: {detail}"));
         // Without the snapshot sled replays the whole log, so all of it is copied first.
         if !snapshots(&paths.bank)?.is_empty() && carve::spare(paths, true)? {
             put_snapshots_aside(paths, &mut steps)?;
-            rung = attempt(paths, counted.next_arrival, First::No);
+            rung = attempt(paths, counted.next_arrival, First::No, None);
             if let Err(Failure::Damage(detail)) = &rung {
                 steps.push(format!("it did not open without them either: {detail}"));
             }
@@ -163,7 +175,7 @@ pub(crate) fn open(paths: &Paths, found: Found) -> Result<Recovered, OpenError> 
             }
             let kept = carve::rebuild(paths, &mut steps)?;
             steps.push(format!("the old files are kept in {}; delete them when nothing is missed", kept.display()));
-            match attempt(paths, counted.next_arrival, First::No) {
+            match attempt(paths, counted.next_arrival, First::No, None) {
                 Ok(opened) => opened,
                 Err(Failure::System(e)) => return Err(e),
                 Err(Failure::Damage(detail)) => {
@@ -199,13 +211,41 @@ enum First {
     No,
 }
 
-/// Opens sled and reads everything once.
-fn attempt(paths: &Paths, counted: u64, first: First) -> Result<(sled::Db, Scan), Failure> {
+/// What the summary file says, if it is of the database as it lies there and of what was counted. sled changes its file
+/// while opening, so this comes first.
+fn summary(paths: &Paths, counted: &Tally) -> Option<Loaded> {
+    let loaded = FileLook::at(&paths.database).and_then(|look| Summary::load(&paths.summary, look));
+    match loaded {
+        Ok(loaded) => loaded.filter(|loaded| loaded.tally == *counted),
+        Err(error) => {
+            tracing::warn!(%error, "the bank's summary could not be read; the whole bank is read instead");
+            None
+        }
+    }
+}
+
+/// Opens sled and reads everything once, as far as the summary does not say it already.
+fn attempt(
+    paths: &Paths,
+    counted: u64,
+    first: First,
+    mut summary: Option<Loaded>,
+) -> Result<(sled::Db, Scan), Failure> {
     let mut tries = 0;
     loop {
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let db = open_sled(&paths.bank)?;
-            let scan = Scan::run(&db, counted)?;
+            if let Some(loaded) = summary.take() {
+                if let Some(scan) = Scan::quick(&db, loaded)? {
+                    return Ok((db, scan));
+                }
+                tracing::warn!("the bank's summary is of other values; the whole bank is read");
+            }
+            let fresh = Summary::create(&paths.summary);
+            if let Err(error) = &fresh {
+                tracing::warn!(%error, "the bank's summary cannot be written; the next opening reads the whole bank");
+            }
+            let scan = Scan::run(&db, counted, fresh.ok())?;
             Ok((db, scan))
         }));
         let error = match opened {
@@ -239,7 +279,20 @@ pub(crate) fn open_sled(path: &Path) -> Result<sled::Db, sled::Error> {
     sled::Config::new().path(path).cache_capacity(CACHE_BYTES).flush_every_ms(None).segment_size(SEGMENT_BYTES).open()
 }
 
-fn is_lock_error(error: &sled::Error) -> bool {
+/// sled writes a snapshot file only when it opens. What came since is copied before each opening and replayed by it, so a
+/// closing bank that has much of it opens sled once more.
+pub(crate) fn keep_log_short(paths: &Paths) {
+    match carve::unsummed_segments(paths) {
+        Ok(segments) if segments > MAX_UNSUMMED_SEGMENTS => {}
+        _ => return,
+    }
+    let opened = catch_unwind(AssertUnwindSafe(|| open_sled(&paths.bank).map(drop)));
+    if !matches!(opened, Ok(Ok(()))) {
+        tracing::warn!("sled's log could not be summed up while closing; the next opening takes longer");
+    }
+}
+
+pub(crate) fn is_lock_error(error: &sled::Error) -> bool {
     matches!(error, sled::Error::Io(e) if e.to_string().contains("could not acquire lock"))
 }
 
@@ -262,6 +315,15 @@ fn classify(paths: &Paths, error: sled::Error) -> Failure {
     }
 }
 
+/// Whether there is room enough for sled to go on after the disk was full.
+pub(crate) fn room_to_go_on(paths: &Paths) -> Result<(), OpenError> {
+    let disk = rustix::fs::statvfs(&paths.dir).map_err(|e| open_io("look at the disk of", &paths.dir, e.into()))?;
+    if disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM_TO_GO_ON_BYTES {
+        return Err(OpenError::DiskFull { path: paths.dir.clone() });
+    }
+    room_to_write(paths)
+}
+
 /// Whether the directory can be written at all: a megabyte, synced, and gone again.
 fn room_to_write(paths: &Paths) -> Result<(), OpenError> {
     let probe = paths.dir.join("bank.probe");
@@ -280,16 +342,26 @@ fn sync_names(paths: &Paths) -> Result<(), OpenError> {
     File::open(&conf).and_then(|f| f.sync_all()).map_err(|e| open_io("sync", &conf, e))
 }
 
-/// A rebuild that was cut short either had not taken its place yet, then it starts again, or only had to be renamed.
+/// A rebuild or rewrite that was cut short either had not taken its place yet, then it starts again, or only had to be renamed.
 fn finish_interrupted(paths: &Paths, steps: &mut Vec<String>) -> Result<(), OpenError> {
-    if !paths.rebuild.exists() {
-        return Ok(());
+    let remove = |path: &Path| match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(open_io("remove", path, e)),
+        _ => Ok(()),
+    };
+    if paths.rebuild.exists() && !paths.bank.exists() {
+        fs::rename(&paths.rebuild, &paths.bank).map_err(|e| open_io("rename", &paths.rebuild, e))?;
+        sync_parent(&paths.bank).map_err(|e| open_io("sync the directory of", &paths.bank, e))?;
+        steps.push("a rebuild that was interrupted at its last step was finished".into());
+    } else {
+        remove(&paths.rebuild)?;
     }
     if paths.bank.exists() {
-        return fs::remove_dir_all(&paths.rebuild).map_err(|e| open_io("remove", &paths.rebuild, e));
+        remove(&paths.old)?;
+    } else if paths.old.exists() {
+        // The first name of the two was durable and the copy's was not; the database under it is whole.
+        fs::rename(&paths.old, &paths.bank).map_err(|e| open_io("rename", &paths.old, e))?;
+        steps.push("a rewrite that was interrupted was taken back".into());
     }
-    fs::rename(&paths.rebuild, &paths.bank).map_err(|e| open_io("rename", &paths.rebuild, e))?;
-    steps.push("a rebuild that was interrupted at its last step was finished".into());
     Ok(())
 }
 
@@ -332,14 +404,15 @@ fn put_snapshots_aside(paths: &Paths, steps: &mut Vec<String>) -> Result<(), Ope
 pub(crate) fn quarantine(
     paths: &Paths,
     session: u64,
-    db: &sled::Db,
+    read: impl Fn(&[u8]) -> Option<Vec<u8>>,
     damaged: &[Damaged],
 ) -> Result<PathBuf, OpenError> {
     let dir = paths.quarantine.join(session.to_string());
     fs::create_dir_all(&dir).map_err(|e| open_io("create", &dir, e))?;
-    for key in damaged.iter().flat_map(|d| &d.raw_keys) {
+    let keys: BTreeSet<&Vec<u8>> = damaged.iter().flat_map(|d| &d.raw_keys).collect();
+    for key in keys {
         // A key that sled cannot read any more has no bytes to keep.
-        if let Ok(Ok(Some(bytes))) = catch_unwind(AssertUnwindSafe(|| db.get(key))) {
+        if let Some(bytes) = read(key) {
             let name: String = key.iter().take(64).map(|b| format!("{b:02x}")).collect();
             let path = dir.join(name);
             fs::write(&path, &bytes)

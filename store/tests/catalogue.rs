@@ -49,7 +49,7 @@ impl Bench {
     /// A bank of key 1 at a node of key 1.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(dir.path(), OpenOptions { entropy: 7, had_bank: false }).unwrap().store;
+        let store = Store::open(dir.path(), OpenOptions { entropy: 7, ..OpenOptions::default() }).unwrap().store;
         let bank = BankInfo::new(key(1).author(), [0; 16], "home");
         store.add_bank(bank.clone()).unwrap();
         let catalogue = Catalogue::load(store.clone(), key(1).author()).unwrap();

@@ -362,7 +362,7 @@ impl Memory {
             },
         ));
         if request.verify {
-            let report = self.0.store.verify().map_err(read_failed)?;
+            let report = self.0.store.verify(|_| ()).map_err(read_failed)?;
             let detail = if report.ok() {
                 format!(
                     "{} records, {} lessons, {} runs: every hash and signature is right",

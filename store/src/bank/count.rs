@@ -48,6 +48,37 @@ impl Tally {
         }
         self.items += 1;
     }
+
+    /// Whether both are of the same values.
+    pub fn same_values(&self, other: &Self) -> bool {
+        (self.items, self.digest) == (other.items, other.digest)
+    }
+
+    /// Bytes of a tally where it is written down beside the count.
+    pub const BYTES: usize = 8 + 8 + 32;
+
+    /// Its words, little-endian.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        let words = [self.next_arrival, self.items].into_iter().chain(self.digest);
+        out.chunks_exact_mut(8).zip(words).for_each(|(slot, word)| slot.copy_from_slice(&word.to_le_bytes()));
+        out
+    }
+
+    /// Reads what [`Tally::to_bytes`] wrote.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        let mut words = bytes.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap_or_default()));
+        let mut next = || words.next().unwrap_or(0);
+        Self { next_arrival: next(), items: next(), digest: [next(), next(), next(), next()] }
+    }
+
+    /// Adds the values of another tally, none of which is in this one.
+    pub fn merge(&mut self, other: &Self) {
+        for (lane, word) in self.digest.iter_mut().zip(other.digest) {
+            *lane = lane.wrapping_add(word);
+        }
+        self.items += other.items;
+    }
 }
 
 /// What a slot says.

@@ -4,18 +4,23 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use folklore_protocol::{
     bank::BankId,
-    claim::{Claim, Outcome, RunDigest},
+    claim::{Outcome, RunDigest},
     identity::AuthorId,
     lesson::LessonId,
-    record::{Record, RecordId},
+    record::RecordId,
 };
 
-use super::BankInfo;
+use super::{
+    BankInfo,
+    facts::{Fact, RecordFact},
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     /// The next arrival number to give out.
     pub next_arrival: u64,
+    /// The lowest arrival number of each pack, ascending.
+    pub packs: Vec<u64>,
     pub banks: Vec<BankState>,
     bank_of: HashMap<BankId, usize>,
     pub records: HashMap<RecordId, u64>,
@@ -58,7 +63,7 @@ pub(crate) struct Stand {
     pub taught: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunRef {
     pub arrival: u64,
     pub generation: u64,
@@ -74,15 +79,10 @@ pub(crate) struct SettingRef {
 }
 
 impl OwnState {
-    pub fn add(&mut self, record: &Record) {
-        self.by_seq.entry(record.seq()).or_insert_with(|| record.id());
-        let taught = match record.claim() {
-            Claim::Taught { .. } => true,
-            Claim::Withdrawn { .. } => false,
-            _ => return,
-        };
-        if let Some(lesson) = record.claim().lesson_id() {
-            let stand = Stand { seq: record.seq(), record: record.id(), taught };
+    pub fn add(&mut self, record: &RecordFact) {
+        self.by_seq.entry(record.seq).or_insert(record.id);
+        if let Some((lesson, taught)) = record.word {
+            let stand = Stand { seq: record.seq, record: record.id, taught };
             let held = self.stands.entry(lesson).or_insert(stand);
             *held = stand.max(*held);
         }
@@ -90,6 +90,12 @@ impl OwnState {
 }
 
 impl Index {
+    /// The pack that holds the value of an arrival number, if a pack does.
+    pub fn pack_of(&self, arrival: u64) -> Option<u64> {
+        let behind = self.packs.partition_point(|first| *first <= arrival);
+        self.packs.get(behind.checked_sub(1)?).copied()
+    }
+
     pub fn bank(&self, id: &BankId) -> Option<&BankState> {
         self.banks.get(*self.bank_of.get(id)?)
     }
@@ -110,24 +116,40 @@ impl Index {
         &mut self.banks[at]
     }
 
-    pub fn add_record(&mut self, arrival: u64, record: &Record) {
-        let (author, id) = (record.author(), record.id());
-        if self.records.insert(id, arrival).is_some() {
+    /// Makes room for so many records and bodies.
+    pub fn reserve(&mut self, records: usize, lessons: usize) {
+        self.records.reserve(records);
+        self.lessons.reserve(lessons);
+    }
+
+    /// Takes a fact in. The order does not matter, but for the order of a bank's records.
+    pub fn apply(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Pack(first) => self.packs.push(*first),
+            Fact::Record(arrival, record) => self.add_record(*arrival, record),
+            Fact::Lesson(arrival, id) => self.add_lesson(*arrival, *id),
+            Fact::Erased(..) => {}
+            Fact::Run(digest, task_key, run) => self.add_run(*digest, task_key, *run),
+        }
+    }
+
+    fn add_record(&mut self, arrival: u64, record: &RecordFact) {
+        if self.records.insert(record.id, arrival).is_some() {
             return;
         }
-        let own = self.own.contains(&author);
-        let missing = record.claim().body().filter(|lesson| !self.lessons.contains_key(lesson));
-        let bank = self.bank_mut(&record.bank());
-        bank.records.push((arrival, id));
-        let highest = bank.highest_seq.entry(author).or_default();
-        *highest = record.seq().max(*highest);
+        let own = self.own.contains(&record.author);
+        let missing = record.body().filter(|lesson| !self.lessons.contains_key(lesson));
+        let bank = self.bank_mut(&record.bank);
+        bank.records.push((arrival, record.id));
+        let highest = bank.highest_seq.entry(record.author).or_default();
+        *highest = record.seq.max(*highest);
         if own {
-            bank.own.entry(author).or_default().add(record);
+            bank.own.entry(record.author).or_default().add(record);
         }
         bank.missing.extend(missing);
     }
 
-    pub fn add_lesson(&mut self, arrival: u64, lesson: LessonId) {
+    fn add_lesson(&mut self, arrival: u64, lesson: LessonId) {
         if self.lessons.insert(lesson, arrival).is_none() {
             for bank in &mut self.banks {
                 bank.missing.remove(&lesson);
@@ -135,7 +157,7 @@ impl Index {
         }
     }
 
-    pub fn add_run(&mut self, digest: RunDigest, task_key: &str, run: RunRef) {
+    fn add_run(&mut self, digest: RunDigest, task_key: &str, run: RunRef) {
         if self.runs.insert(digest, run).is_none() {
             self.tasks.entry(task_key.to_owned()).or_default().push(digest);
         }

@@ -6,13 +6,22 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Condvar, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
-use super::count::{Count, CountFile, Tally};
-use crate::{error::WriteError, frame::Tree};
+use super::{
+    count::{Count, CountFile, Tally},
+    facts::Fact,
+    rewrite::Log,
+    summary::{FileLook, Summary},
+};
+use crate::{
+    error::{ReadError, WriteError},
+    frame::Tree,
+    recover::{self, Paths},
+};
 
 /// Once this many bytes wait, what follows goes into the next round. sled writes about three times as much to its log,
 /// which is less than one of its segments, and it does not use a freed segment again within the next: so what it moved is
@@ -26,6 +35,10 @@ pub(super) struct Group {
     pub changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// New values, for the count.
     pub items: Vec<(Tree, u64, [u8; 32])>,
+    /// Bytes of the values that are no more.
+    pub freed: u64,
+    /// What the index has learnt of them.
+    pub facts: Vec<Fact>,
     /// The arrival number after the last one in the group.
     pub next_arrival: u64,
     /// One above the highest own seq in the group; 0 if there is none.
@@ -38,14 +51,48 @@ impl Group {
     }
 }
 
-/// The files that a group must reach.
+/// An open database.
 #[derive(Debug)]
-pub(super) struct Disk {
+pub(super) struct Base {
     pub db: sled::Db,
     /// A handle of our own on sled's file, for a real sync.
     pub file: File,
+}
+
+/// The files that a group must reach.
+#[derive(Debug)]
+pub(super) struct Disk {
+    /// `None` while another takes its place. Never asked for again by who holds it.
+    pub base: RwLock<Option<Base>>,
     pub count: Mutex<(CountFile, Count)>,
+    pub summary: Mutex<Option<Summary>>,
     pub syncs: AtomicU64,
+    pub paths: Paths,
+    /// A write failed, so it is not certain what is on disk.
+    pub broken: AtomicBool,
+    /// Bytes of all values.
+    pub live: AtomicU64,
+    /// What is written while a rewrite is under way.
+    pub log: Mutex<Option<Log>>,
+}
+
+/// Why there is no database at the moment.
+const BETWEEN: &str = "it is being opened again";
+
+impl Base {
+    /// Runs `f` on sled. A panic of sled is an error like any other.
+    pub fn with<T>(&self, f: impl FnOnce(&sled::Db) -> Result<T, sled::Error>) -> Result<T, String> {
+        guarded(|| f(&self.db))
+    }
+
+    /// Writes a batch and returns once it is durable.
+    pub fn write(&self, batch: sled::Batch) -> Result<(), String> {
+        self.with(|db| {
+            db.apply_batch(batch)?;
+            db.flush()
+        })?;
+        self.file.sync_data().map_err(|e| format!("sync of the database file: {}", io_text(&e)))
+    }
 }
 
 impl Disk {
@@ -61,19 +108,47 @@ impl Disk {
                 None => batch.remove(key.as_slice()),
             }
         }
-        let written = catch_unwind(AssertUnwindSafe(|| {
-            self.db.apply_batch(batch)?;
-            self.db.flush()
-        }));
-        match written {
-            Ok(Ok(_)) => {}
-            Ok(Err(e)) => return Err(sled_text(&e)),
-            Err(panic) => return Err(panic_text(panic.as_ref())),
-        }
-        self.file.sync_data().map_err(|e| format!("sync of the database file: {}", io_text(&e)))?;
+        let guard = self.base.read().unwrap_or_else(PoisonError::into_inner);
+        let base = guard.as_ref().ok_or(BETWEEN)?;
+        base.write(batch)?;
+        drop(guard);
+        self.note(groups);
         self.syncs.fetch_add(1, Ordering::Relaxed);
         self.write_count(groups);
         Ok(())
+    }
+
+    /// Runs `f` on sled. A panic of sled is an error like any other.
+    pub fn with<T>(&self, f: impl FnOnce(&sled::Db) -> Result<T, sled::Error>) -> Result<T, ReadError> {
+        let guard = self.base.read().unwrap_or_else(PoisonError::into_inner);
+        let base = guard.as_ref().ok_or_else(|| ReadError::Database(BETWEEN.into()))?;
+        base.with(f).map_err(ReadError::Database)
+    }
+
+    /// Counts what is live, and tells a rewrite under way what to copy again.
+    fn note(&self, groups: &[Group]) {
+        for group in groups {
+            let put: usize = group.changes.iter().filter_map(|(_, value)| Some(value.as_ref()?.len())).sum();
+            let live = self.live.load(Ordering::Relaxed).saturating_add(put as u64).saturating_sub(group.freed);
+            self.live.store(live, Ordering::Relaxed);
+        }
+        if let Some(log) = &mut *self.log() {
+            for group in groups {
+                log.keys.extend(group.changes.iter().map(|(key, _)| key.clone()));
+                group.items.iter().for_each(|(tree, arrival, identity)| log.tally.add(*tree, *arrival, identity));
+                log.facts.extend(group.facts.iter().cloned());
+            }
+        }
+    }
+
+    /// The database, to be read for long: a rewrite does not wait for it.
+    pub fn handle(&self) -> Option<sled::Db> {
+        self.base.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|base| base.db.clone())
+    }
+
+    /// Bytes of the database file.
+    pub fn file_bytes(&self) -> u64 {
+        std::fs::metadata(&self.paths.database).map_or(0, |meta| meta.len())
     }
 
     fn write_count(&self, groups: &[Group]) {
@@ -90,6 +165,13 @@ impl Disk {
         if let Err(error) = file.write(*count, false) {
             tracing::warn!(%error, "the bank's count could not be written; a later loss might go unnoticed");
         }
+        if let Some(summary) = &mut *self.summary() {
+            groups.iter().flat_map(|group| &group.facts).for_each(|fact| summary.add(fact));
+        }
+    }
+
+    pub fn summary(&self) -> MutexGuard<'_, Option<Summary>> {
+        self.summary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn tally(&self) -> Tally {
@@ -99,10 +181,33 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let (file, _) = &mut *self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = file.sync() {
-            tracing::warn!(%error, "the bank's count could not be synced while closing");
+        let tally = {
+            let (file, count) = &mut *self.count.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = file.sync() {
+                tracing::warn!(%error, "the bank's count could not be synced while closing");
+            }
+            count.tally
+        };
+        let base = self.base.write().unwrap_or_else(PoisonError::into_inner).take();
+        // sled may panic where the disk fails it; what was acknowledged is durable all the same.
+        let closed = catch_unwind(AssertUnwindSafe(|| drop(base)));
+        let summary = self.summary().take();
+        if let (Ok(()), Some(summary), false) = (closed, summary, self.broken.load(Ordering::Relaxed)) {
+            recover::keep_log_short(&self.paths);
+            let done = FileLook::at(&self.paths.database).and_then(|look| summary.close(&tally, look));
+            if let Err(error) = done {
+                tracing::warn!(%error, "the bank's summary could not be closed; the next opening reads the whole bank");
+            }
         }
+    }
+}
+
+/// Runs `f`, which uses sled. A panic of sled is an error like any other.
+pub(super) fn guarded<T>(f: impl FnOnce() -> Result<T, sled::Error>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(e)) => Err(sled_text(&e)),
+        Err(panic) => Err(panic_text(panic.as_ref())),
     }
 }
 
@@ -146,11 +251,13 @@ struct State {
     /// Somebody is writing.
     busy: bool,
     failed: Option<String>,
+    /// Failures that writing was taken up again after.
+    failures: u64,
 }
 
-/// Names a queued group; also stands for all before it.
+/// Names a queued group; also stands for all before it. And how many failures there had been before.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ticket(u64);
+pub(super) struct Ticket(u64, u64);
 
 impl Queue {
     pub fn new(durable: u64) -> Self {
@@ -178,18 +285,23 @@ impl Queue {
         let mut state = self.lock();
         state.waiting.push_back(group);
         state.queued += 1;
-        Ticket(state.queued)
+        Ticket(state.queued, state.failures)
     }
 
     /// Stands for all that is queued now.
     pub fn tail(&self) -> Ticket {
-        Ticket(self.lock().queued)
+        let state = self.lock();
+        Ticket(state.queued, state.failures)
     }
 
     /// Returns once the ticket's group and all before it are durable, writing them if nobody else does.
     pub fn wait(&self, ticket: Ticket, disk: &Disk) -> Result<(), WriteError> {
         let mut state = self.lock();
         loop {
+            if state.failures > ticket.1 {
+                // It failed, and writing was taken up again before this thread could be told.
+                return Err(WriteError::Stopped("writing stopped for a while".into()));
+            }
             if state.done >= ticket.0 {
                 return Ok(());
             }
@@ -214,12 +326,46 @@ impl Queue {
                     }
                 }
                 Err(reason) => {
-                    tracing::error!(%reason, "a write to the bank failed; it takes no more until restarted");
+                    tracing::error!(%reason, "a write to the bank failed; it takes no more until the disk does");
+                    disk.broken.store(true, Ordering::Relaxed);
                     state.failed = Some(reason);
                 }
             }
             self.wake.notify_all();
         }
+    }
+}
+
+/// While it lives nothing is committed; groups may still be queued.
+#[derive(Debug)]
+pub(super) struct Pause<'a>(&'a Queue);
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        self.0.lock().busy = false;
+        self.0.wake.notify_all();
+    }
+}
+
+impl Queue {
+    /// Waits until nobody writes, and keeps it so.
+    pub fn pause(&self) -> Pause<'_> {
+        let mut state = self.lock();
+        while state.busy {
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.busy = true;
+        Pause(self)
+    }
+
+    /// Takes writes again after a failure. What waited failed with it. Values below `durable` may be shown.
+    pub fn resume(&self, durable: u64) {
+        let mut state = self.lock();
+        state.waiting.clear();
+        state.failures += 1;
+        state.done = state.queued;
+        state.failed = None;
+        self.durable.store(durable, Ordering::Release);
     }
 }
 

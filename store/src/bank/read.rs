@@ -1,7 +1,5 @@
 //! Reading. Every frame is checked on each read; what is not durable yet is not shown.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use folklore_protocol::{
     bank::BankId,
     claim::{Outcome, RunDigest},
@@ -9,38 +7,63 @@ use folklore_protocol::{
     record::{Record, RecordId, UnverifiedRecord},
 };
 
-use super::{
-    BankInfo, Counts, Store,
-    queue::{panic_text, sled_text},
-};
+use super::{BankInfo, Counts, Store, parallel::in_order};
 use crate::{
     error::{ReadError, WriteError},
-    frame::{Frame, Key, Kind, Tree},
+    frame::{self, Frame, Key, Kind, Tree},
     runs::RunRow,
 };
 
-/// Runs `f` on sled; a panic of sled is an error like any other.
-fn guarded<T>(f: impl FnOnce() -> Result<T, sled::Error>) -> Result<T, ReadError> {
-    match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(e)) => Err(ReadError::Database(sled_text(&e))),
-        Err(panic) => Err(ReadError::Database(panic_text(panic.as_ref()))),
-    }
-}
+/// Values that a thread reads at a time when many are: some packs full, since neighbours lie in one pack.
+pub(super) const BLOCK: usize = 1024;
 
 fn damaged(key: Key, detail: impl ToString) -> ReadError {
     ReadError::Damaged { what: key.to_string(), detail: detail.to_string() }
 }
 
-impl Store {
+/// Reads values, keeping the last pack at hand: neighbours are often read one after the other.
+pub(super) struct Reader<'a> {
+    store: &'a Store,
+    pack: Option<(u64, sled::IVec)>,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(store: &'a Store) -> Self {
+        Self { store, pack: None }
+    }
+
     /// The value under an arrival number, its parts put together; `None` if it was erased.
-    pub(super) fn fetch(&self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
-        let mut key = Key::first(tree, arrival);
+    pub fn fetch(&mut self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
+        let key = Key::first(tree, arrival);
+        let mut place = self.store.index().pack_of(arrival);
+        while let Some(first) = place {
+            if self.pack.as_ref().is_none_or(|(held, _)| *held != first) {
+                let found = self.store.0.disk.with(|db| db.get(frame::pack_key(first)))?;
+                self.pack = found.map(|bytes| (first, bytes));
+            }
+            if let Some((_, bytes)) = &self.pack
+                && let Some(frame) = frame::find(bytes, key).map_err(|e| damaged(key, e))?
+            {
+                return Ok((frame.kind == Kind::Value).then(|| frame.payload.to_vec()));
+            }
+            // A rewrite may just have put it elsewhere.
+            self.pack = None;
+            place = self.store.index().pack_of(arrival).filter(|now| *now != first);
+        }
+        self.alone(key)
+    }
+
+    /// A value that is in no pack.
+    fn alone(&self, mut key: Key) -> Result<Option<Vec<u8>>, ReadError> {
         let mut out = Vec::new();
         let mut whole: Option<(u16, u64)> = None;
         loop {
-            let bytes =
-                guarded(|| self.0.disk.db.get(key.to_bytes()))?.ok_or_else(|| damaged(key, "not in the database"))?;
+            let bytes = self
+                .store
+                .0
+                .disk
+                .with(|db| db.get(key.to_bytes()))?
+                .ok_or_else(|| damaged(key, "not in the database"))?;
             let frame = Frame::read(key, &bytes).map_err(|e| damaged(key, e))?;
             let (parts, generation) = *whole.get_or_insert((frame.parts, frame.generation));
             if (frame.parts, frame.generation) != (parts, generation) {
@@ -57,7 +80,7 @@ impl Store {
         }
     }
 
-    pub(super) fn read_record(&self, arrival: u64, id: &RecordId) -> Result<Record, ReadError> {
+    pub fn record(&mut self, arrival: u64, id: &RecordId) -> Result<Record, ReadError> {
         let key = Key::first(Tree::Record, arrival);
         let bytes = self.fetch(Tree::Record, arrival)?.ok_or_else(|| damaged(key, "erased"))?;
         let record = UnverifiedRecord::parse(&bytes).map_err(|e| damaged(key, e))?;
@@ -68,7 +91,7 @@ impl Store {
         Ok(record.assume_verified())
     }
 
-    fn read_lesson(&self, arrival: u64, id: &LessonId) -> Result<Option<Lesson>, ReadError> {
+    pub fn lesson(&mut self, arrival: u64, id: &LessonId) -> Result<Option<Lesson>, ReadError> {
         let Some(bytes) = self.fetch(Tree::Lesson, arrival)? else { return Ok(None) };
         let key = Key::first(Tree::Lesson, arrival);
         let lesson = Lesson::from_bytes(&bytes).map_err(|e| damaged(key, e))?;
@@ -76,6 +99,13 @@ impl Store {
             return Err(damaged(key, "another lesson"));
         }
         Ok(Some(lesson))
+    }
+}
+
+impl Store {
+    /// The value under an arrival number, its parts put together; `None` if it was erased.
+    pub(super) fn fetch(&self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
+        Reader::new(self).fetch(tree, arrival)
     }
 
     fn shown(&self, arrival: Option<&u64>) -> Option<u64> {
@@ -91,18 +121,22 @@ impl Store {
     /// A record by its id.
     pub fn record(&self, id: &RecordId) -> Result<Option<Record>, ReadError> {
         let arrival = self.shown(self.index().records.get(id));
-        arrival.map(|arrival| self.read_record(arrival, id)).transpose()
+        arrival.map(|arrival| Reader::new(self).record(arrival, id)).transpose()
     }
 
     /// The records among `ids` that are here, each with the body it teaches where that is here too. Unknown ids are left
     /// out.
     pub fn records(&self, ids: &[RecordId]) -> Result<Vec<(Record, Option<Lesson>)>, ReadError> {
         let mut out = Vec::with_capacity(ids.len());
+        let mut reader = Reader::new(self);
         for id in ids {
-            if let Some(record) = self.record(id)? {
-                let body = record.claim().body().map(|lesson| self.lesson(&lesson)).transpose()?.flatten();
-                out.push((record, body));
-            }
+            let arrival = self.shown(self.index().records.get(id));
+            let Some(arrival) = arrival else { continue };
+            let record = reader.record(arrival, id)?;
+            let lesson = record.claim().body();
+            let place = lesson.and_then(|lesson| Some((self.shown(self.index().lessons.get(&lesson))?, lesson)));
+            let body = place.map(|(arrival, lesson)| reader.lesson(arrival, &lesson)).transpose()?.flatten();
+            out.push((record, body));
         }
         Ok(out)
     }
@@ -110,7 +144,7 @@ impl Store {
     /// A lesson by its id.
     pub fn lesson(&self, id: &LessonId) -> Result<Option<Lesson>, ReadError> {
         let arrival = self.shown(self.index().lessons.get(id));
-        arrival.map_or(Ok(None), |arrival| self.read_lesson(arrival, id))
+        arrival.map_or(Ok(None), |arrival| Reader::new(self).lesson(arrival, id))
     }
 
     /// Whether the body of a lesson is here.
@@ -133,10 +167,22 @@ impl Store {
 
     /// Calls `f` with each record of a bank, in the order in which they came. Records that come meanwhile are left out.
     pub fn for_each_record(&self, bank: &BankId, mut f: impl FnMut(&Record)) -> Result<(), ReadError> {
-        for (arrival, id) in self.arrivals(bank) {
-            f(&self.read_record(arrival, &id)?);
-        }
-        Ok(())
+        self.read_records(&self.arrivals(bank), |record| f(record))
+    }
+
+    /// Calls `f` with the records of these arrival numbers, in order.
+    pub(super) fn read_records(
+        &self,
+        arrivals: &[(u64, RecordId)],
+        mut f: impl FnMut(&Record),
+    ) -> Result<(), ReadError> {
+        in_order(
+            arrivals,
+            BLOCK,
+            || Reader::new(self),
+            |reader, (arrival, id)| reader.record(*arrival, id),
+            |record| record.map(|record| f(&record)),
+        )
     }
 
     /// Calls `f` with each lesson whose body is here, in the order in which the bodies came.
@@ -145,12 +191,14 @@ impl Store {
         let mut lessons: Vec<(u64, LessonId)> =
             self.index().lessons.iter().map(|(id, a)| (*a, *id)).filter(|(a, _)| *a < durable).collect();
         lessons.sort_unstable();
-        for (arrival, id) in lessons {
-            if let Some(lesson) = self.read_lesson(arrival, &id)? {
-                f(&lesson);
-            }
-        }
-        Ok(())
+        let read = |reader: &mut Reader<'_>, (arrival, id): &(u64, LessonId)| reader.lesson(*arrival, id);
+        in_order(
+            &lessons,
+            BLOCK,
+            || Reader::new(self),
+            read,
+            |lesson| lesson.map(|lesson| lesson.iter().for_each(&mut f)),
+        )
     }
 
     /// Lessons that records of the bank teach and whose body is not here, sorted.

@@ -1,12 +1,17 @@
 //! Checking everything again: what `doctor` runs.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::convert::Infallible;
 
-use folklore_protocol::record::UnverifiedRecord;
+use folklore_protocol::{
+    lesson::LessonId,
+    record::{RecordId, UnverifiedRecord},
+};
 
 use super::{
     Store,
-    queue::{panic_text, sled_text},
+    parallel::in_order,
+    queue::guarded,
+    read::{BLOCK, Reader},
     scan::{Damaged, Scan},
 };
 use crate::{error::ReadError, frame::Tree, runs::RunRow};
@@ -31,52 +36,66 @@ impl VerifyReport {
     }
 }
 
+/// How far a check has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerifyProgress {
+    /// Values checked.
+    pub done: usize,
+    /// Values to check.
+    pub total: usize,
+}
+
+/// Values between two words on progress: a quarter of a second's work.
+const PROGRESS_EVERY: usize = 10_000;
+
 impl Store {
     /// Checks the hash of every frame, the signature of every record, the id of every body, and that the database holds
-    /// what the count says. Reads the whole bank; records cost 50 µs each.
+    /// what the count says, on all cores. Reads the whole bank; records cost 50 µs of a core each. `progress` is told now
+    /// and then.
     ///
     /// # Errors
     /// When the database cannot be read at all. Single damaged values are in the report.
-    pub fn verify(&self) -> Result<VerifyReport, ReadError> {
+    pub fn verify(&self, mut progress: impl FnMut(VerifyProgress)) -> Result<VerifyReport, ReadError> {
         let mut report = VerifyReport::default();
-        let (records, lessons, runs, covered) = {
+        let (values, covered) = {
             let durable = self.0.queue.durable();
             let index = self.index();
-            let mut records: Vec<_> = index.records.iter().map(|(id, a)| (*a, *id)).filter(|r| r.0 < durable).collect();
-            let mut lessons: Vec<_> = index.lessons.iter().map(|(id, a)| (*a, *id)).filter(|l| l.0 < durable).collect();
-            let mut runs: Vec<_> = index.runs.values().map(|r| r.arrival).filter(|a| *a < durable).collect();
-            records.sort_unstable();
-            lessons.sort_unstable();
-            runs.sort_unstable();
-            (records, lessons, runs, self.0.disk.tally())
+            let records = index.records.iter().map(|(id, arrival)| (*arrival, What::Record(*id)));
+            let lessons = index.lessons.iter().map(|(id, arrival)| (*arrival, What::Lesson(*id)));
+            let runs = index.runs.values().map(|run| (run.arrival, What::Run));
+            let mut values: Vec<_> = records.chain(lessons).chain(runs).filter(|v| v.0 < durable).collect();
+            values.sort_unstable_by_key(|value| value.0);
+            (values, self.0.disk.tally())
         };
-        for (arrival, id) in records {
-            let checked = self.fetch(Tree::Record, arrival).map_err(|e| e.to_string()).and_then(|bytes| {
-                let bytes = bytes.ok_or("erased")?;
-                let record =
-                    UnverifiedRecord::parse(&bytes).and_then(UnverifiedRecord::verify).map_err(|e| e.to_string())?;
-                if record.id() == id { Ok(()) } else { Err("another record in its place".to_string()) }
-            });
-            report.take(checked, |r| &mut r.records, || format!("record {id}"));
-        }
-        for (_, id) in lessons {
-            // Erased on purpose is not wrong.
-            let checked = self.lesson(&id).map(|_| ()).map_err(|e| e.to_string());
-            report.take(checked, |r| &mut r.lessons, || format!("lesson {id}"));
-        }
-        for arrival in runs {
-            let checked = self
-                .fetch(Tree::Run, arrival)
-                .map_err(|e| e.to_string())
-                .and_then(|value| RunRow::from_value(&value.ok_or("erased")?).map(|_| ()).map_err(|e| e.to_string()));
-            report.take(checked, |r| &mut r.runs, || format!("run {arrival}"));
+        let mut at = VerifyProgress { done: 0, total: values.len() };
+        let work = |reader: &mut Reader<'_>, (arrival, what): &(u64, What)| (*what, check(reader, *arrival, what));
+        let checked: Result<(), Infallible> = in_order(
+            &values,
+            BLOCK,
+            || Reader::new(self),
+            work,
+            |(what, checked)| {
+                match (checked, what) {
+                    (Ok(()), What::Record(_)) => report.records += 1,
+                    (Ok(()), What::Lesson(_)) => report.lessons += 1,
+                    (Ok(()), What::Run) => report.runs += 1,
+                    (Err(detail), What::Record(id)) => report.wrong.push(format!("record {id}: {detail}")),
+                    (Err(detail), What::Lesson(id)) => report.wrong.push(format!("lesson {id}: {detail}")),
+                    (Err(detail), What::Run) => report.wrong.push(detail),
+                }
+                at.done += 1;
+                if at.done.is_multiple_of(PROGRESS_EVERY) || at.done == at.total {
+                    progress(at);
+                }
+                Ok(())
+            },
+        );
+        match checked {
+            Ok(()) => {}
         }
         // Frames that the index does not know, settings and notes among them, and the count.
-        let scan = match catch_unwind(AssertUnwindSafe(|| Scan::run(&self.0.disk.db, covered.next_arrival))) {
-            Ok(Ok(scan)) => scan,
-            Ok(Err(e)) => return Err(ReadError::Database(sled_text(&e))),
-            Err(panic) => return Err(ReadError::Database(panic_text(panic.as_ref()))),
-        };
+        let db = self.0.disk.handle().ok_or_else(|| ReadError::Database("it is being opened again".into()))?;
+        let scan = guarded(|| Scan::run(&db, covered.next_arrival, None)).map_err(ReadError::Database)?;
         report.wrong.extend(scan.damaged.iter().map(|Damaged { key, detail, .. }| format!("{key}: {detail}")));
         if scan.below != covered {
             report.wrong.push(format!(
@@ -88,16 +107,27 @@ impl Store {
     }
 }
 
-impl VerifyReport {
-    fn take(
-        &mut self,
-        checked: Result<(), String>,
-        good: impl FnOnce(&mut Self) -> &mut usize,
-        name: impl FnOnce() -> String,
-    ) {
-        match checked {
-            Ok(()) => *good(self) += 1,
-            Err(detail) => self.wrong.push(format!("{}: {detail}", name())),
+/// A value that is checked.
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Record(RecordId),
+    Lesson(LessonId),
+    Run,
+}
+
+fn check(reader: &mut Reader<'_>, arrival: u64, what: &What) -> Result<(), String> {
+    match what {
+        What::Record(id) => {
+            let bytes = reader.fetch(Tree::Record, arrival).map_err(|e| e.to_string())?.ok_or("erased")?;
+            let record =
+                UnverifiedRecord::parse(&bytes).and_then(UnverifiedRecord::verify).map_err(|e| e.to_string())?;
+            if record.id() == *id { Ok(()) } else { Err("another record in its place".into()) }
+        }
+        // Erased on purpose is not wrong.
+        What::Lesson(id) => reader.lesson(arrival, id).map(|_| ()).map_err(|e| e.to_string()),
+        What::Run => {
+            let value = reader.fetch(Tree::Run, arrival).map_err(|e| e.to_string())?.ok_or("erased")?;
+            RunRow::from_value(&value).map(|_| ()).map_err(|e| format!("run {arrival}: {e}"))
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Writing: claims of our own, records of others, bodies, runs, settings. Everything a call adds is one group.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::atomic::Ordering,
+};
 
 use folklore_protocol::{
     bank::BankId,
@@ -12,13 +15,14 @@ use folklore_protocol::{
 
 use super::{
     Admission, BankInfo, Batch, ClaimOutcome, Incoming, MAX_SETTING_BYTES, SETTING_OWN, SETTING_PREFIX, Store, Written,
+    facts::{Fact, RecordFact},
     index::{Index, OwnState, RunRef, SettingRef},
     queue::Group,
     scan,
 };
 use crate::{
     error::WriteError,
-    frame::{self, Key, Tree},
+    frame::{self, Frame, Key, Kind, Packer, Tree},
     runs::{MAX_RUN_BYTES, MAX_TASK_KEY_BYTES, RunOutcome, RunRow},
 };
 
@@ -27,6 +31,7 @@ pub(super) struct Plan<'a> {
     index: &'a Index,
     session: u64,
     group: Group,
+    packer: Packer,
     adds: Vec<Add>,
     new_lessons: HashSet<LessonId>,
     new_records: HashSet<RecordId>,
@@ -34,9 +39,6 @@ pub(super) struct Plan<'a> {
 }
 
 enum Add {
-    Record(u64, Record),
-    Lesson(u64, LessonId),
-    Run(RunDigest, String, RunRef),
     Bank(BankInfo),
     Setting(String, SettingRef),
     Note(String),
@@ -51,11 +53,45 @@ impl<'a> Plan<'a> {
             index,
             session,
             group,
+            packer: Packer::default(),
             adds: Vec::new(),
             new_lessons: HashSet::new(),
             new_records: HashSet::new(),
             new_runs: HashMap::new(),
         }
+    }
+
+    /// As [`Plan::put`], for the small values that are many: into a pack.
+    fn pack(&mut self, tree: Tree, value: &[u8], identity: [u8; 32]) -> Result<u64, WriteError> {
+        if value.len() > frame::MAX_PART_BYTES {
+            return Err(WriteError::TooLarge {
+                what: "a record or body",
+                len: value.len(),
+                limit: frame::MAX_PART_BYTES,
+            });
+        }
+        let arrival = self.group.next_arrival;
+        let key = Key::first(tree, arrival);
+        let frame = Frame { key, kind: Kind::Value, parts: 1, generation: self.session << 32, payload: value };
+        let full = self.packer.push(&frame);
+        self.put_pack(full);
+        self.group.next_arrival = arrival + 1;
+        self.group.items.push((tree, arrival, identity));
+        Ok(arrival)
+    }
+
+    fn put_pack(&mut self, pack: Option<(u64, Vec<u8>)>) {
+        if let Some((first, bytes)) = pack {
+            self.group.facts.push(Fact::Pack(first));
+            self.change(frame::pack_key(first).to_vec(), Some(bytes));
+        }
+    }
+
+    /// What goes to disk, and what the index learns.
+    fn finish(mut self) -> (Group, Vec<Add>) {
+        let last = self.packer.take();
+        self.put_pack(last);
+        (self.group, self.adds)
     }
 
     fn put(&mut self, tree: Tree, value: &[u8], identity: [u8; 32]) -> Result<(u64, u16), WriteError> {
@@ -90,10 +126,10 @@ impl<'a> Plan<'a> {
         self.index.lessons.contains_key(id) || self.new_lessons.contains(id)
     }
 
-    fn record(&mut self, record: Record) -> Result<(), WriteError> {
-        let (arrival, _) = self.put(Tree::Record, record.bytes(), record.id().0)?;
+    fn record(&mut self, record: &Record) -> Result<(), WriteError> {
+        let arrival = self.pack(Tree::Record, record.bytes(), record.id().0)?;
         self.new_records.insert(record.id());
-        self.adds.push(Add::Record(arrival, record));
+        self.group.facts.push(Fact::Record(arrival, RecordFact::of(record)));
         Ok(())
     }
 
@@ -101,9 +137,9 @@ impl<'a> Plan<'a> {
         if self.has_lesson(&lesson.id()) {
             return Ok(false);
         }
-        let (arrival, _) = self.put(Tree::Lesson, lesson.bytes(), lesson.id().0)?;
+        let arrival = self.pack(Tree::Lesson, lesson.bytes(), lesson.id().0)?;
         self.new_lessons.insert(lesson.id());
-        self.adds.push(Add::Lesson(arrival, lesson.id()));
+        self.group.facts.push(Fact::Lesson(arrival, lesson.id()));
         Ok(true)
     }
 
@@ -125,6 +161,7 @@ impl<'a> Plan<'a> {
             Some(held) if held.outcome == Outcome::Unknown && run.outcome != Outcome::Unknown => {
                 let generation = self.after(held.generation);
                 let parts = self.put_at(Tree::Run, held.arrival, generation, &run.to_value())?;
+                self.group.freed += u64::from(held.parts.saturating_sub(1)) * frame::MAX_PART_BYTES as u64;
                 for part in parts..held.parts {
                     let key = Key { tree: Tree::Run, arrival: held.arrival, part };
                     self.group.changes.push((key.to_bytes().to_vec(), None));
@@ -134,7 +171,7 @@ impl<'a> Plan<'a> {
             Some(_) => return Ok(RunOutcome::Duplicate),
         };
         self.new_runs.insert(run.digest, run_ref);
-        self.adds.push(Add::Run(run.digest, run.task_key.clone(), run_ref));
+        self.group.facts.push(Fact::Run(run.digest, run.task_key.clone(), run_ref));
         Ok(outcome)
     }
 
@@ -150,6 +187,7 @@ impl<'a> Plan<'a> {
             Some(held) => {
                 let generation = self.after(held.generation);
                 let parts = self.put_at(Tree::Setting, held.arrival, generation, &stored)?;
+                self.group.freed += (2 + name.len() + held.value.len()) as u64;
                 let held_parts = (2 + name.len() + held.value.len()).div_ceil(frame::MAX_PART_BYTES) as u16;
                 for part in parts..held_parts {
                     let key = Key { tree: Tree::Setting, arrival: held.arrival, part };
@@ -170,8 +208,9 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, raw_key: Vec<u8>) {
-        self.group.changes.push((raw_key, None));
+    /// Puts a value in place of the one under a key of sled, or takes that out.
+    pub(super) fn change(&mut self, raw_key: Vec<u8>, value: Option<Vec<u8>>) {
+        self.group.changes.push((raw_key, value));
     }
 
     fn note(&mut self, text: String) -> Result<(), WriteError> {
@@ -189,13 +228,11 @@ impl<'a> Plan<'a> {
 }
 
 impl Index {
-    fn apply(&mut self, next_arrival: u64, adds: Vec<Add>) {
-        self.next_arrival = next_arrival;
+    fn learn(&mut self, group: &Group, adds: Vec<Add>) {
+        self.next_arrival = group.next_arrival;
+        group.facts.iter().for_each(|fact| self.apply(fact));
         for add in adds {
             match add {
-                Add::Record(arrival, record) => self.add_record(arrival, &record),
-                Add::Lesson(arrival, id) => self.add_lesson(arrival, id),
-                Add::Run(digest, task_key, run) => self.add_run(digest, &task_key, run),
                 Add::Bank(info) => {
                     let id = info.id;
                     self.bank_mut(&id).info = Some(info);
@@ -228,14 +265,14 @@ impl Store {
             let _order = self.order();
             self.0.queue.check()?;
             let index = self.index();
-            let mut planned = Plan::new(&index, self.0.session);
+            let mut planned = Plan::new(&index, self.0.session.load(Ordering::Relaxed));
             let result = plan(self, &mut planned)?;
-            let Plan { group, adds, .. } = planned;
+            let (group, adds) = planned.finish();
             drop(index);
             let ticket = if group.changes.is_empty() {
                 self.0.queue.tail()
             } else {
-                self.index_mut().apply(group.next_arrival, adds);
+                self.index_mut().learn(&group, adds);
                 self.0.queue.push(group)
             };
             (result, ticket)
@@ -293,7 +330,7 @@ impl Store {
                         record.id(),
                     ))?;
                 }
-                plan.record(record)?;
+                plan.record(&record)?;
                 Ok(Admission::Stored)
             };
             incoming.into_iter().map(admit).collect()
@@ -348,7 +385,7 @@ impl Store {
                     stands.insert(lesson, (record.id(), taught));
                 }
                 plan.group.seq_bound = this.saturating_add(1);
-                plan.record(record.clone())?;
+                plan.record(&record)?;
                 written.claims.push(ClaimOutcome::Written(record));
             }
             for run in &batch.runs {
@@ -372,12 +409,11 @@ impl Store {
             let mut states = Vec::new();
             for bank in plan.index.banks.iter().filter(|b| b.highest_seq.contains_key(&author)) {
                 let mut own = OwnState::default();
-                for (arrival, id) in &bank.records {
-                    let record = store.read_record(*arrival, id)?;
+                store.read_records(&bank.records, |record| {
                     if record.author() == author {
-                        own.add(&record);
+                        own.add(&RecordFact::of(record));
                     }
-                }
+                })?;
                 states.push((bank.id, own));
             }
             plan.own(author, states)

@@ -14,7 +14,7 @@ use super::{Paths, SEGMENT_BYTES, open_sled, snapshots};
 use crate::{
     bank::sync_parent,
     error::{OpenError, open_io},
-    frame::{self, Frame, Key, Kind, MAX_FRAME_BYTES, Tree},
+    frame::{self, Frame, Key, Kind, MAX_FRAME_BYTES, Packer, Tree},
 };
 
 /// Raw files are read in windows of this size, overlapping by a frame.
@@ -60,6 +60,23 @@ pub(super) fn spare(paths: &Paths, all: bool) -> Result<bool, OpenError> {
 fn snapshot_lsn(bank: &Path) -> Result<Option<i64>, OpenError> {
     let lsn = |path: &PathBuf| i64::from_str_radix(path.extension()?.to_str()?, 16).ok();
     Ok(snapshots(bank)?.iter().filter_map(lsn).max())
+}
+
+/// Log segments that sled's newest snapshot does not reach, as far as their headers tell.
+pub(super) fn unsummed_segments(paths: &Paths) -> io::Result<usize> {
+    let first = match snapshot_lsn(&paths.bank) {
+        Ok(lsn) => lsn.map(|lsn| lsn - lsn % SEGMENT_BYTES as i64),
+        Err(_) => return Ok(0),
+    };
+    let file = File::open(&paths.database)?;
+    let len = file.metadata()?.len();
+    let mut count = 0;
+    for at in (0..len).step_by(SEGMENT_BYTES) {
+        let mut head = [0; SEGMENT_HEADER_BYTES];
+        file.read_exact_at(&mut head, at)?;
+        count += usize::from(segment_lsn(&head).is_some_and(|lsn| first.is_none_or(|first| lsn >= first)));
+    }
+    Ok(count)
 }
 
 fn copy_segments(database: &Path, target: &Path, from: Option<i64>) -> io::Result<()> {
@@ -109,8 +126,8 @@ struct Found {
     parts: Vec<Option<Place>>,
 }
 
-/// By tree and arrival, then by generation.
-type Values = BTreeMap<(Tree, u64), BTreeMap<u64, Found>>;
+/// By arrival and tree, then by generation.
+type Values = BTreeMap<(u64, Tree), BTreeMap<u64, Found>>;
 
 /// Carves the bank's files into a fresh database that takes their place. Returns where the old ones are kept.
 pub(super) fn rebuild(paths: &Paths, steps: &mut Vec<String>) -> Result<PathBuf, OpenError> {
@@ -158,7 +175,7 @@ fn carve_into(paths: &Paths, steps: &mut Vec<String>) -> Result<(), OpenError> {
         Ok(bytes)
     };
     let mut fresh = Fresh::new(&paths.rebuild)?;
-    for ((tree, arrival), generations) in values {
+    for ((arrival, tree), generations) in values {
         // The newest generation of which every part was found.
         let whole = generations.into_iter().rev().find(|(_, found)| found.parts.iter().all(Option::is_some));
         let Some((_, found)) = whole else {
@@ -218,7 +235,7 @@ fn scan_file(file: &File, number: usize, values: &mut Values) -> io::Result<()> 
         for (at, frame) in frame::carve(&window) {
             let len = frame::HEADER_BYTES + frame.payload.len();
             let place = Place { file: number, offset: base + at as u64, len };
-            let generations = values.entry((frame.key.tree, frame.key.arrival)).or_default();
+            let generations = values.entry((frame.key.arrival, frame.key.tree)).or_default();
             let found = generations
                 .entry(frame.generation)
                 .or_insert_with(|| Found { kind: frame.kind, parts: vec![None; usize::from(frame.parts)] });
@@ -237,6 +254,7 @@ fn scan_file(file: &File, number: usize, values: &mut Values) -> io::Result<()> 
 struct Fresh<'a> {
     path: &'a Path,
     db: sled::Db,
+    packer: Packer,
     batch: sled::Batch,
     bytes: usize,
 }
@@ -244,16 +262,29 @@ struct Fresh<'a> {
 impl<'a> Fresh<'a> {
     fn new(path: &'a Path) -> Result<Self, OpenError> {
         let db = open_sled(path).map_err(|e| failed(path, e))?;
-        Ok(Self { path, db, batch: sled::Batch::default(), bytes: 0 })
+        Ok(Self { path, db, packer: Packer::default(), batch: sled::Batch::default(), bytes: 0 })
     }
 
-    fn put(&mut self, key: Key, frame: Vec<u8>) -> Result<(), OpenError> {
-        self.bytes += frame.len();
-        self.batch.insert(&key.to_bytes(), frame);
+    /// Adds a frame; those that go into packs come in the order of their arrival.
+    fn put(&mut self, key: Key, bytes: Vec<u8>) -> Result<(), OpenError> {
+        self.bytes += bytes.len();
+        match Frame::at_start(&bytes) {
+            Ok(frame) if matches!(key.tree, Tree::Record | Tree::Lesson) && frame.parts == 1 => {
+                let full = self.packer.push(&frame);
+                self.put_pack(full);
+            }
+            _ => self.batch.insert(&key.to_bytes(), bytes),
+        }
         if self.bytes >= BATCH_BYTES {
             self.write()?;
         }
         Ok(())
+    }
+
+    fn put_pack(&mut self, pack: Option<(u64, Vec<u8>)>) {
+        if let Some((first, bytes)) = pack {
+            self.batch.insert(&frame::pack_key(first), bytes);
+        }
     }
 
     fn write(&mut self) -> Result<(), OpenError> {
@@ -265,6 +296,8 @@ impl<'a> Fresh<'a> {
     }
 
     fn finish(mut self) -> Result<(), OpenError> {
+        let last = self.packer.take();
+        self.put_pack(last);
         self.write()?;
         let database = self.path.join("db");
         sync_parent(&database).map_err(|e| open_io("sync the directory of", &database, e))

@@ -62,7 +62,7 @@ pub fn run(n: u32, outcome: Outcome, bytes: usize) -> RunRow {
 }
 
 pub fn open(dir: &Path) -> (Store, OpenReport) {
-    let opened = Store::open(dir, OpenOptions { entropy: 0x1234_5678_9abc, had_bank: false }).expect("opens");
+    let opened = Store::open(dir, OpenOptions { entropy: 0x1234_5678_9abc, ..OpenOptions::default() }).expect("opens");
     (opened.store, opened.report)
 }
 

@@ -10,9 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use folklore_protocol::{claim::Outcome, record::RecordId};
+use folklore_protocol::{
+    claim::{Claim, Outcome},
+    record::{Record, RecordId},
+};
 use folklore_store::{
-    bank::{Batch, OpenOptions, OpenReport, Store},
+    bank::{Batch, Incoming, OpenOptions, OpenReport, Store},
     error::OpenError,
     frame::{self, Frame, Key, Kind, Tree},
 };
@@ -49,7 +52,7 @@ fn lost(store: &Store, ids: &[RecordId]) -> usize {
 
 /// A bank that was damaged goes on: it takes writes, and reopens without a word about the damage.
 fn goes_on(dir: &Path, store: Store) {
-    assert!(store.verify().unwrap().ok(), "{:?}", store.verify());
+    assert!(store.verify(|_| ()).unwrap().ok(), "{:?}", store.verify(|_| ()));
     store.add_bank(home()).unwrap();
     store.write(home().id, &key(1), 1, teach([900_000])).unwrap();
     let held = store.counts();
@@ -183,7 +186,7 @@ fn a_frame_damaged_under_good_sled_is_named_and_put_aside() {
     {
         // Behind sled's checksums, as a bug or bad memory would do it.
         let db = bare_sled(dir.path());
-        let (key, value) = db.scan_prefix(b"r").nth(4).unwrap().unwrap();
+        let (key, value) = db.scan_prefix([frame::PACK_LETTER]).nth(1).unwrap().unwrap();
         let mut value = value.to_vec();
         value[100] ^= 1;
         db.insert(key, value).unwrap();
@@ -217,6 +220,87 @@ fn a_value_that_no_rung_can_read_is_put_aside_once() {
     let kept = fs::read_dir(dir.path().join("bank.quarantine")).unwrap().next().unwrap().unwrap().path();
     let file = fs::read_dir(kept).unwrap().next().unwrap().unwrap().path();
     assert_eq!(fs::read(file).unwrap(), frame);
+    goes_on(dir.path(), store);
+}
+
+#[test]
+fn what_cannot_be_read_in_a_pack_is_left_out_of_it_and_its_neighbours_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = fill(dir.path(), 2, 10);
+    let key = Key::first(Tree::Record, 1_000);
+    let frame = Frame { key, kind: Kind::Erased, parts: 1, generation: 1 << 32, payload: b"no id" }.to_bytes();
+    {
+        let db = bare_sled(dir.path());
+        let (key, value) = db.scan_prefix([frame::PACK_LETTER]).last().unwrap().unwrap();
+        db.insert(key, [&value[..], &frame].concat()).unwrap();
+        db.flush().unwrap();
+    }
+    let (store, report) = open(dir.path());
+    println!("{:#?}", report.lines());
+    assert_eq!(lost(&store, &ids), 0, "{report:#?}");
+    assert_eq!(report.damaged.len(), 1);
+    assert!(report.damaged[0].key.contains("record 1000"), "{report:#?}");
+    let lessons = ids.len() as u32;
+    assert!((0..lessons).all(|n| store.lesson(&lesson(n).id()).unwrap() == Some(lesson(n))));
+    goes_on(dir.path(), store);
+}
+
+/// Everything that a caller can see, so that two ways of opening can be compared.
+fn all_of(store: &Store) -> impl PartialEq + std::fmt::Debug + use<> {
+    let (mut records, mut lessons) = (Vec::new(), Vec::new());
+    store.for_each_record(&home().id, |record| records.push(record.clone())).unwrap();
+    store.for_each_lesson(|lesson| lessons.push(lesson.clone())).unwrap();
+    let runs: Vec<_> = (0..3).flat_map(|n| store.runs_of_task(&format!("task {n}")).unwrap()).collect();
+    (store.banks(), store.counts(), store.missing_bodies(&home().id), records, lessons, runs)
+}
+
+#[test]
+fn a_bank_closed_in_good_order_opens_from_its_summary_and_shows_the_same_as_one_read_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), 6, 40);
+    {
+        let store = open_clean(dir.path());
+        let strange = Record::sign(&key(2), home().id, 1, 1, taught(&lesson(1_000)).0).unwrap();
+        store.admit(home().id, vec![Incoming { record: strange, body: None }]).unwrap();
+        let withdrawn = Claim::Withdrawn { lesson_id: lesson(3).id(), reason: String::new() };
+        store.write(home().id, &key(1), 1, Batch { claims: vec![(withdrawn, None)], ..Batch::default() }).unwrap();
+    }
+    let (store, report) = open(dir.path());
+    assert!(report.from_summary && report.is_clean(), "{report:#?}");
+    let quick = all_of(&store);
+    // A stand is part of it: what was withdrawn is taught again, what was not is known.
+    let again = Batch { skip_if_taught: true, ..teach([3, 4]) };
+    assert_eq!(store.write(home().id, &key(1), 1, again).unwrap().records().count(), 1);
+    let after = all_of(&store);
+    drop(store);
+
+    fs::remove_file(dir.path().join("bank.summary")).unwrap();
+    let (store, report) = open(dir.path());
+    assert!(!report.from_summary && report.is_clean(), "{report:#?}");
+    assert_eq!(all_of(&store), after);
+    assert_ne!(all_of(&store), quick);
+    drop(store);
+    let (store, report) = open(dir.path());
+    assert!(report.from_summary, "{report:#?}");
+    assert_eq!(all_of(&store), after);
+    goes_on(dir.path(), store);
+}
+
+#[test]
+fn a_summary_of_other_values_is_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = fill(dir.path(), 6, 40);
+    let db = dir.path().join("bank/db");
+    let written = fs::metadata(&db).unwrap().modified().unwrap();
+    let (before, raw) = (fs::metadata(&db).unwrap().len(), fs::read(&db).unwrap());
+    // A record's bytes change, and the file looks as before, as with a bit that rots.
+    let (at, _) = frame::carve(&raw).filter(|(_, f)| f.key.tree == Tree::Record).last().unwrap();
+    flip(&db, at as u64 + 80);
+    File::options().write(true).open(&db).unwrap().set_modified(written).unwrap();
+    assert_eq!(fs::metadata(&db).unwrap().len(), before);
+    let (store, report) = open(dir.path());
+    println!("{:#?}", report.lines());
+    assert!(lost(&store, &ids) <= 1, "{report:#?}");
     goes_on(dir.path(), store);
 }
 

@@ -85,5 +85,5 @@ fn a_killed_writer_keeps_all_it_acknowledged_and_no_half_groups() {
     let mut seqs = Vec::new();
     store.for_each_record(&home().id, |r| seqs.push(r.seq())).unwrap();
     assert_eq!(seqs, (1..=counts.records as u64).collect::<Vec<_>>());
-    assert!(store.verify().unwrap().ok());
+    assert!(store.verify(|_| ()).unwrap().ok());
 }

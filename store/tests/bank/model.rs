@@ -191,6 +191,6 @@ proptest! {
             twin.call(&store, call);
         }
         twin.check(&store);
-        prop_assert!(store.verify().unwrap().ok());
+        prop_assert!(store.verify(|_| ()).unwrap().ok());
     }
 }

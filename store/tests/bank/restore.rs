@@ -13,7 +13,7 @@ fn sh(script: &str, dir: &Path) {
 }
 
 fn reopen(dir: &Path, entropy: u64) -> (Store, OpenReport) {
-    let opened = Store::open(dir, OpenOptions { entropy, had_bank: false }).unwrap();
+    let opened = Store::open(dir, OpenOptions { entropy, ..OpenOptions::default() }).unwrap();
     (opened.store, opened.report)
 }
 

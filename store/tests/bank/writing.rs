@@ -40,7 +40,7 @@ fn what_was_written_is_there_after_reopening() {
     }
     assert_eq!(store.runs_of_task("task 1").unwrap(), [batch.runs[0].clone(), batch.runs[2].clone()]);
     assert_eq!(store.setting("peers").as_deref(), Some(&b"some"[..]));
-    let report = store.verify().unwrap();
+    let report = store.verify(|_| ()).unwrap();
     assert!(report.ok(), "{report:?}");
     assert_eq!((report.records, report.lessons, report.runs), (50, 50, 3));
 }
@@ -152,7 +152,7 @@ fn a_run_is_stored_once_and_takes_a_label_that_comes_later() {
     assert_eq!(store.run_outcome(&failed.digest), Some(Outcome::Failure));
     assert_eq!(store.run_count(), 1);
     assert_eq!(store.runs_of_task(&failed.task_key).unwrap(), [failed]);
-    assert!(store.verify().unwrap().ok());
+    assert!(store.verify(|_| ()).unwrap().ok());
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn settings_are_replaced_and_bounded() {
     drop(store);
     let store = open_clean(dir.path());
     assert_eq!(store.setting("book").as_deref(), Some(&b"short"[..]));
-    assert!(store.verify().unwrap().ok());
+    assert!(store.verify(|_| ()).unwrap().ok());
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn the_largest_values_never_reach_a_file_that_sled_does_not_sync() {
         store.write(bank, &key(1), 1, Batch { claims: bodies.collect(), runs, ..Batch::default() }).unwrap();
     }
     assert_eq!(std::fs::read_dir(dir.path().join("bank/blobs")).unwrap().count(), 0);
-    assert!(store.verify().unwrap().ok());
+    assert!(store.verify(|_| ()).unwrap().ok());
 }
 
 #[test]
