@@ -34,6 +34,12 @@ pub const MAX_K: usize = 100;
 pub const DEFAULT_LIST_LIMIT: usize = 50;
 /// Most lessons of one page of `list`.
 pub const MAX_LIST_LIMIT: usize = 1000;
+/// Claims of one page of `show` when the request names no number.
+pub const DEFAULT_CLAIMS_LIMIT: usize = 20;
+/// Most claims of one page of `show`.
+pub const MAX_CLAIMS_LIMIT: usize = 1000;
+/// Most tasks that one recall excludes.
+pub const MAX_EXCLUDED_TASKS: usize = 64;
 /// The induction backend when the request names none.
 pub const DEFAULT_INDUCE: &str = "extractive";
 
@@ -137,8 +143,8 @@ pub trait MemoryApi: Clone + Send + Sync + 'static {
     fn teach(&self, request: TeachRequest) -> impl Future<Output = Answer<TeachResponse>> + Send;
     /// Ranks lessons for a task.
     fn recall(&self, request: RecallRequest) -> impl Future<Output = Answer<RecallResponse>> + Send;
-    /// One lesson with everything claimed about it; `id` may be a prefix.
-    fn show(&self, id: String) -> impl Future<Output = Answer<ShowResponse>> + Send;
+    /// One lesson with what is claimed about it, a page at a time.
+    fn show(&self, request: ShowRequest) -> impl Future<Output = Answer<ShowResponse>> + Send;
     /// Lessons by page.
     fn list(&self, request: ListRequest) -> impl Future<Output = Answer<ListResponse>> + Send;
     /// States that a lesson helped or hurt.
@@ -207,8 +213,14 @@ mod tests {
 
     #[test]
     fn a_recall_answer_says_null_where_there_is_no_reason() {
-        let answer =
-            RecallResponse { hits: vec![], reason: None, embedder: None, peers: AskedPeers::default(), note: None };
+        let answer = RecallResponse {
+            hits: vec![],
+            reason: None,
+            embedder: None,
+            peers: AskedPeers::default(),
+            note: None,
+            explain: None,
+        };
         let value = serde_json::to_value(answer).unwrap();
         assert_eq!(value["reason"], Value::Null);
         assert!(value.as_object().unwrap().contains_key("reason"));

@@ -31,6 +31,9 @@ use crate::{
 /// The store's setting that names the bank written to when a request names none.
 const DEFAULT_BANK: &str = "default-bank";
 
+/// Banks that an error names where a name fits several.
+const MAX_NAMED_BANKS: usize = 8;
+
 /// The service. Cheap to clone.
 #[derive(Clone)]
 pub struct Memory(Arc<Inner>);
@@ -118,10 +121,16 @@ impl Memory {
                 "no bank here is called '{name}': 'folklore bank list' shows those there are"
             ))),
             [bank] => Ok(bank.clone()),
-            _ => Err(ApiError::bad_request(format!(
-                "{} banks here fit '{name}': give the id of the one you mean, as 'folklore bank list' shows it",
-                found.len()
-            ))),
+            _ => {
+                let ids: Vec<String> = found.iter().take(MAX_NAMED_BANKS).map(|bank| bank.id.to_string()).collect();
+                let more = if found.len() > ids.len() { ", ..." } else { "" };
+                Err(ApiError::bad_request(format!(
+                    "{} banks here fit '{name}': give the id of the one you mean, one of {}{more} ('folklore bank list' says \
+                     whose each is)",
+                    found.len(),
+                    ids.join(", ")
+                )))
+            }
         }
     }
 
@@ -218,8 +227,8 @@ impl MemoryApi for Memory {
         answer
     }
 
-    async fn show(&self, id: String) -> Answer<api::ShowResponse> {
-        self.blocking(move |m| m.show_now(&id)).await
+    async fn show(&self, request: api::ShowRequest) -> Answer<api::ShowResponse> {
+        self.blocking(move |m| m.show_now(&request)).await
     }
 
     async fn list(&self, request: api::ListRequest) -> Answer<api::ListResponse> {

@@ -18,14 +18,18 @@ use crate::{
     bank::{BankInfo, Store},
     embed::{BuiltinEmbedder, EmbedError, Embedder, EmbedderIdentity},
     error::ReadError,
-    recall::{EmptyReason, External, RankOptions, Ranker, Source, gate::Gate},
+    learn,
+    recall::{EmptyReason, External, Keys, QueryReading, RankOptions, Ranker, Scored, Source, gate::Gate},
     redact::{Classes, fires},
+    run::Run,
 };
 
 /// An unproven lesson from a peer counts like an unproven one held here.
 const OFFERED_WEIGHT: f32 = 0.95;
 /// Most lessons of one author in an answer, so that no one author fills it.
 const MAX_HITS_PER_AUTHOR_SET: usize = 8;
+/// Where authors may be cut, so many times the hits wanted are ranked, so that others take the places.
+const RANKED_PER_HIT: usize = 4;
 
 /// The catalogue of one store. Shared between threads; readers do not wait for one another.
 pub struct Catalogue {
@@ -47,6 +51,8 @@ struct Entry {
     id: LessonId,
     kind: LessonKind,
     domain: Box<str>,
+    /// Which task it was learned from; see [`task_key`].
+    task: u64,
     /// The redaction rule that its text breaks, if one.
     secret: Option<&'static str>,
     /// How each bank that speaks of it takes it, and the factor for its score.
@@ -56,10 +62,18 @@ struct Entry {
 struct Shelf {
     info: BankInfo,
     tally: Tally,
-    /// Records about each lesson.
-    claims: BTreeMap<LessonId, BTreeSet<RecordId>>,
+    /// Records about each lesson, by author and number.
+    claims: BTreeMap<LessonId, BTreeSet<ClaimKey>>,
     /// Goes up whenever the policy in force or a revocation may have changed.
     edition: u64,
+}
+
+/// Where a record stands among those about its lesson: the first 8 bytes of its author, its number, its id.
+type ClaimKey = (u64, u64, RecordId);
+
+fn claim_key(record: &Record) -> ClaimKey {
+    let author = record.author().0.first_chunk().copied().unwrap_or_default();
+    (u64::from_be_bytes(author), record.seq(), record.id())
 }
 
 /// What to look for.
@@ -75,6 +89,13 @@ pub struct Wish {
     pub kinds: Vec<LessonKind>,
     /// Only this domain.
     pub domain: Option<String>,
+    /// How much a hit's difference from those before it counts beside its score, 0 to 1.
+    pub diversity: f32,
+    /// Lessons learned from these tasks are left out, as an evaluation must that recalls for the very tasks the bank was
+    /// filled with. A task is the whole text that an agent was given, or a lesson's `task`.
+    pub exclude_tasks: Vec<String>,
+    /// Whether to tell how each hit was scored.
+    pub explain: bool,
 }
 
 /// A lesson that a peer answered with, verified.
@@ -105,6 +126,19 @@ pub struct Hit {
     pub standing: Standing,
     /// The peer it came from; `None` for this node's own bank.
     pub peer: Option<AuthorId>,
+    /// Lessons that say almost the same and are shown as this one, best first.
+    pub also: Vec<LessonId>,
+    /// How it was scored, if the wish asked.
+    pub explained: Option<Explained>,
+}
+
+/// How a lesson was scored.
+#[derive(Debug, Clone, Copy)]
+pub struct Explained {
+    /// Scores, weights and the gate's reading.
+    pub scored: Scored,
+    /// How near each of its keys is.
+    pub keys: Keys,
 }
 
 /// An answer.
@@ -116,6 +150,10 @@ pub struct Recalled {
     pub reason: Option<EmptyReason>,
     /// The embedder's failure, if words alone had to answer.
     pub embedder_error: Option<EmbedError>,
+    /// What was made of the query.
+    pub query: QueryReading,
+    /// Where there are no hits: what came nearest to being one, of what may be shown, and its scores.
+    pub nearest: Option<(Lesson, Explained)>,
 }
 
 /// A lesson in a list.
@@ -145,7 +183,9 @@ impl Catalogue {
     pub fn load(store: Store, me: AuthorId) -> Result<Self, ReadError> {
         let embedder = BuiltinEmbedder::new();
         let identity = embedder.identity().clone();
-        let ranker = Ranker::new(Arc::new(embedder), Gate::BUILTIN);
+        // Cannot fail for the built-in one, whose gate is fitted.
+        let gate = Gate::of(&embedder).unwrap_or(Gate::BUILTIN);
+        let ranker = Ranker::new(Arc::new(embedder), gate);
         let inner = Inner { ranker, entries: Vec::new(), by_id: BTreeMap::new(), shelves: BTreeMap::new() };
         let catalogue = Self { store, me, embedder: identity, inner: RwLock::new(inner) };
         for info in catalogue.store.banks() {
@@ -243,12 +283,15 @@ impl Catalogue {
     pub fn recall(&self, query: &str, wish: &Wish, offered: &[Offered]) -> Result<Recalled, ReadError> {
         let inner = self.read();
         let in_scope = |bank: &BankId| wish.bank.as_ref().is_none_or(|only| only == bank);
-        let fits = |kind: LessonKind, domain: &str| {
-            (wish.kinds.is_empty() || wish.kinds.contains(&kind)) && wish.domain.as_deref().is_none_or(|d| d == domain)
+        let excluded = excluded_tasks(&wish.exclude_tasks);
+        let fits = |kind: LessonKind, domain: &str, task: &dyn Fn() -> u64| {
+            (wish.kinds.is_empty() || wish.kinds.contains(&kind))
+                && wish.domain.as_deref().is_none_or(|d| d == domain)
+                && (excluded.is_empty() || !excluded.contains(&task()))
         };
         let weight = |slot: u32| {
             let Some(entry) = inner.entries.get(slot as usize) else { return 0.0 };
-            if !fits(entry.kind, &entry.domain) {
+            if !fits(entry.kind, &entry.domain, &|| entry.task) {
                 return 0.0;
             }
             let views = entry.views.iter().filter(|(bank, ..)| in_scope(bank));
@@ -266,62 +309,59 @@ impl Catalogue {
             .iter()
             .zip(&texts)
             .map(|(o, text)| {
-                let shown = fits(o.lesson.kind, &o.lesson.domain) && secret_in(&o.lesson).is_none();
+                let wanted = fits(o.lesson.kind, &o.lesson.domain, &|| task_key(&o.lesson.task));
+                let shown = wanted && secret_in(&o.lesson).is_none();
                 External { task: &o.lesson.task, text, weight: if shown { OFFERED_WEIGHT } else { 0.0 } }
             })
             .collect();
         let id_of = |source: Source| match source {
-            Source::Slot(slot) => inner.entries.get(slot as usize).map_or([0; 32], |entry| entry.id.0),
-            Source::External(at) => offered.get(at).map_or([0; 32], |o| o.lesson.id().0),
+            Source::Slot(slot) => inner.entries.get(slot as usize).map(|entry| entry.id),
+            Source::External(at) => offered.get(at).map(|o| o.lesson.id()),
         };
+        let kind_of = |source: Source| match source {
+            Source::Slot(slot) => inner.entries.get(slot as usize).map(|entry| entry.kind),
+            Source::External(at) => offered.get(at).map(|o| o.lesson.kind),
+        };
+        // A pitfall may have the words of a strategy and say the opposite.
+        let may_fold = |a: Source, b: Source| kind_of(a) == kind_of(b);
         // What may not be shown must not take a place among the candidates either.
         let open = |slot: u32| weight(slot) > 0.0;
+        let k = wish.k.max(1);
         let options = RankOptions {
-            k: wish.k.max(1),
+            k: if k > MAX_HITS_PER_AUTHOR_SET { k.saturating_mul(RANKED_PER_HIT) } else { k },
             min_score: wish.min_score,
             filter: Some(&open),
             weight: Some(&weight),
-            tie: Some(&id_of),
+            tie: Some(&|source| id_of(source).map_or([0; 32], |id| id.0)),
+            diversity: wish.diversity,
+            may_fold: Some(&may_fold),
         };
         let ranked = inner.ranker.rank_with(query, &options, &externals);
-        let mut found = Vec::new();
-        for scored in &ranked.hits {
-            match scored.source {
-                Source::External(at) => {
-                    let o = offered[at];
-                    let standing = Standing {
-                        authors: vec![o.author],
-                        taught_by: 1,
-                        helped: 0,
-                        hurt: 0,
-                        disputed: 0,
-                        endorsed: 0,
-                        endorsed_by_curator: false,
-                        withdrawn: false,
-                        evidence: Vec::new(),
-                    };
-                    found.push((scored, o.lesson.clone(), State::Unproven, standing, Some(o.peer)));
-                }
-                Source::Slot(slot) => {
-                    let entry = &inner.entries[slot as usize];
-                    let Some((state, standing)) = inner.best_view(entry, in_scope) else { continue };
-                    let Some(lesson) = self.read_lesson(&entry.id) else { continue };
-                    found.push((scored, lesson, state, standing, None));
-                }
-            }
-        }
         let mut by_authors: BTreeMap<Vec<AuthorId>, usize> = BTreeMap::new();
         let mut hits = Vec::new();
-        for (scored, lesson, state, standing, peer) in found {
+        for (at, scored) in ranked.hits.iter().enumerate() {
+            if hits.len() == k {
+                break;
+            }
+            let Some((lesson, state, standing, peer)) = self.found(&inner, scored.source, &offered, in_scope) else {
+                continue;
+            };
             let count = by_authors.entry(standing.authors.clone()).or_default();
             *count += 1;
             let only_strangers = standing.authors.binary_search(&self.me).is_err() && state == State::Unproven;
             if only_strangers && *count > MAX_HITS_PER_AUTHOR_SET {
                 continue;
             }
+            let also = ranked.folded.get(at).map(|folded| folded.iter().filter_map(|s| id_of(*s)).collect());
             let (score, dense, lexical) = (scored.score, scored.dense, scored.lexical);
-            hits.push(Hit { lesson, score, dense, lexical, state, standing, peer });
+            let explained = wish.explain.then_some(Explained { scored: *scored, keys: Keys::default() });
+            let also = also.unwrap_or_default();
+            hits.push(Hit { lesson, score, dense, lexical, state, standing, peer, also, explained });
         }
+        let nearest = ranked.nearest.filter(|_| wish.explain).and_then(|scored| {
+            let (lesson, ..) = self.found(&inner, scored.source, &offered, in_scope)?;
+            Some((lesson, Explained { scored, keys: Keys::default() }))
+        });
         let nothing_in_scope = externals.is_empty()
             && !inner.entries.iter().any(|e| e.views.iter().any(|(b, s, _)| in_scope(b) && *s != State::Withdrawn));
         let reason = if !hits.is_empty() {
@@ -331,7 +371,44 @@ impl Catalogue {
         } else {
             ranked.reason.or(Some(EmptyReason::BelowThreshold))
         };
-        Ok(Recalled { hits, reason, embedder_error: ranked.embedder_error })
+        let mut recalled =
+            Recalled { hits, reason, embedder_error: ranked.embedder_error, query: ranked.query, nearest };
+        if wish.explain {
+            recalled.add_keys(&inner.ranker, query, &externals);
+        }
+        Ok(recalled)
+    }
+
+    /// A ranked lesson with how it stands, and the peer that offered it.
+    fn found(
+        &self,
+        inner: &Inner,
+        source: Source,
+        offered: &[&Offered],
+        in_scope: impl Fn(&BankId) -> bool,
+    ) -> Option<(Lesson, State, Standing, Option<AuthorId>)> {
+        match source {
+            Source::External(at) => {
+                let o = offered.get(at)?;
+                let standing = Standing {
+                    authors: vec![o.author],
+                    taught_by: 1,
+                    helped: 0,
+                    hurt: 0,
+                    disputed: 0,
+                    endorsed: 0,
+                    endorsed_by_curator: false,
+                    withdrawn: false,
+                    evidence: Vec::new(),
+                };
+                Some((o.lesson.clone(), State::Unproven, standing, Some(o.peer)))
+            }
+            Source::Slot(slot) => {
+                let entry = inner.entries.get(slot as usize)?;
+                let (state, standing) = inner.best_view(entry, in_scope)?;
+                Some((self.read_lesson(&entry.id)?, state, standing, None))
+            }
+        }
     }
 
     /// Records of one bank that teach the lessons nearest to a query, with the lessons: what a peer is answered with.
@@ -351,12 +428,28 @@ impl Catalogue {
 
     /// Every record of a bank that speaks of a lesson, by author and number.
     pub fn claims(&self, bank: &BankId, id: &LessonId) -> Result<Vec<Record>, ReadError> {
-        let ids = self.read().shelves.get(bank).and_then(|s| s.claims.get(id).cloned()).unwrap_or_default();
+        Ok(self.claims_page(bank, id, 0, usize::MAX)?.0)
+    }
+
+    /// A page of the records of a bank that speak of a lesson, by author and number, and how many there are in all.
+    /// Only the page is read.
+    pub fn claims_page(
+        &self,
+        bank: &BankId,
+        id: &LessonId,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<Record>, usize), ReadError> {
+        let (page, total) = {
+            let inner = self.read();
+            let claims = inner.shelves.get(bank).and_then(|s| s.claims.get(id));
+            let page: Vec<RecordId> =
+                claims.into_iter().flatten().skip(offset).take(limit).map(|(.., id)| *id).collect();
+            (page, claims.map_or(0, BTreeSet::len))
+        };
         let read: Result<Vec<Record>, ReadError> =
-            ids.iter().filter_map(|id| self.store.record(id).transpose()).collect();
-        let mut records = read?;
-        records.sort_by_key(|r| (r.author(), r.seq(), r.id()));
-        Ok(records)
+            page.iter().filter_map(|id| self.store.record(id).transpose()).collect();
+        Ok((read?, total))
     }
 
     /// How a lesson stands: in the bank named, or else in the first one, by id, that speaks of it.
@@ -456,6 +549,7 @@ impl Inner {
             id: lesson.id(),
             kind: lesson.kind,
             domain: lesson.domain.as_str().into(),
+            task: task_key(&lesson.task),
             secret: secret_in(lesson),
             views: Vec::new(),
         });
@@ -466,7 +560,7 @@ impl Inner {
         let shelf = self.shelves.get_mut(&record.bank())?;
         shelf.tally.apply(record);
         let about = record.claim().lesson_id()?;
-        shelf.claims.entry(about).or_default().insert(record.id());
+        shelf.claims.entry(about).or_default().insert(claim_key(record));
         Some(about)
     }
 
@@ -496,6 +590,37 @@ impl Inner {
         let standing = self.shelves.get(bank)?.tally.standing(&entry.id)?;
         Some((*state, standing))
     }
+}
+
+impl Recalled {
+    /// How near each key of what is explained is.
+    fn add_keys(&mut self, ranker: &Ranker, query: &str, externals: &[External<'_>]) {
+        let nearest = self.nearest.iter_mut().map(|(lesson, explained)| (&*lesson, Some(explained)));
+        let hits = self.hits.iter_mut().map(|hit| (&hit.lesson, hit.explained.as_mut()));
+        let all: Vec<(&Lesson, Option<&mut Explained>)> = hits.chain(nearest).collect();
+        let texts: Vec<String> = all.iter().map(|(lesson, _)| lesson.text()).collect();
+        let lessons: Vec<(&str, &str)> =
+            all.iter().zip(&texts).map(|((lesson, _), text)| (lesson.task.as_str(), text.as_str())).collect();
+        let keys = ranker.keys(query, &lessons, externals);
+        for ((_, explained), keys) in all.into_iter().zip(keys) {
+            if let Some(explained) = explained {
+                explained.keys = keys;
+            }
+        }
+    }
+}
+
+/// A number for a task, the same for texts that differ in letter case and white space only.
+fn task_key(task: &str) -> u64 {
+    let plain = task.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    let hash = blake3::hash(plain.as_bytes());
+    u64::from_le_bytes(hash.as_bytes().first_chunk().copied().unwrap_or_default())
+}
+
+/// The keys that lessons of these tasks have: under the task itself, and under the general terms that learning puts it in.
+fn excluded_tasks(tasks: &[String]) -> BTreeSet<u64> {
+    let general = |task: &String| learn::task::general(&Run { task: task.clone(), ..Run::default() });
+    tasks.iter().flat_map(|task| [task_key(task), task_key(&general(task))]).collect()
 }
 
 /// Whether a lesson in this state is shown nowhere.

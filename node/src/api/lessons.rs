@@ -6,7 +6,7 @@ use folklore_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{DEFAULT_LIST_LIMIT, TimeMs};
+use super::{DEFAULT_CLAIMS_LIMIT, DEFAULT_LIST_LIMIT, TimeMs};
 
 /// A lesson as shown: its id and its fields side by side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,6 +156,23 @@ pub struct TeachResponse {
 pub struct ShowRequest {
     /// Lesson id or prefix.
     pub id: String,
+    /// Most claims wanted, 0 to [`MAX_CLAIMS_LIMIT`](super::MAX_CLAIMS_LIMIT).
+    #[serde(default = "default_claims_limit")]
+    pub limit: usize,
+    /// Claims to leave out first.
+    #[serde(default)]
+    pub offset: usize,
+}
+
+impl ShowRequest {
+    /// The first page of the lesson whose id is or begins with `id`.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), limit: DEFAULT_CLAIMS_LIMIT, offset: 0 }
+    }
+}
+
+fn default_claims_limit() -> usize {
+    DEFAULT_CLAIMS_LIMIT
 }
 
 /// What a teaching rests on, as shown.
@@ -203,8 +220,14 @@ pub struct ShowResponse {
     pub standing: Standing,
     /// Node ids of those who taught it.
     pub authors: Vec<String>,
-    /// What is said about it, claim by claim.
+    /// What is said about it, claim by claim, by author and number: a page.
     pub claims: Vec<ClaimView>,
+    /// Claims in all.
+    #[serde(default)]
+    pub total: u64,
+    /// Offset of the next page; null on the last.
+    #[serde(default)]
+    pub next: Option<usize>,
     /// Id of the bank that holds it.
     pub bank: String,
 }

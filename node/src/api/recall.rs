@@ -43,6 +43,21 @@ pub struct RecallRequest {
     /// How long to wait for peers, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
+    /// How much a hit's difference from those before it counts beside its score, 0 to 1 (maximal marginal relevance);
+    /// none: by score alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diverse: Option<f32>,
+    /// Leave out lessons learned from these tasks: each the whole text an agent was given, or a lesson's `task`. For
+    /// evaluations, so that a task is not helped by its own memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude_tasks: Vec<String>,
+    /// Tell how each hit was scored, and for an empty answer what came nearest.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub explain: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl RecallRequest {
@@ -57,6 +72,9 @@ impl RecallRequest {
             kinds: Vec::new(),
             domain: None,
             deadline_ms: None,
+            diverse: None,
+            exclude_tasks: Vec::new(),
+            explain: false,
         }
     }
 }
@@ -82,6 +100,78 @@ pub struct Hit {
     pub authors: Vec<String>,
     /// `local`, or the id of the peer it came from.
     pub source: String,
+    /// Ids of lessons that say almost the same and are shown as this one, best first.
+    #[serde(default)]
+    pub also: Vec<String>,
+    /// How it was scored, where the request asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explain: Option<HitExplanation>,
+}
+
+/// How a lesson was scored: `score = fused × standing_factor`, `fused = 0.7 × dense + 0.3 × lexical` (where the query has
+/// no vector, `lexical` alone), and the gate shows it where `reached` is not below `bar`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HitExplanation {
+    /// Cosine of the lesson's task with the query; null without vectors.
+    pub task_cosine: Option<f32>,
+    /// Cosine of the lesson's text with the query.
+    pub text_cosine: Option<f32>,
+    /// BM25 of the task alone.
+    pub task_bm25: f32,
+    /// BM25 of the text alone.
+    pub text_bm25: f32,
+    /// BM25 of both together, which counts.
+    pub bm25: f32,
+    /// The score before standing.
+    pub fused: f32,
+    /// What the lesson's standing multiplies it by.
+    pub standing_factor: f32,
+    /// What the gate saw.
+    pub gate: GateExplanation,
+}
+
+/// What the gate saw in a lesson.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GateExplanation {
+    /// The share of the query's idf mass whose words the lesson has.
+    pub coverage: f32,
+    /// Cosine and weighted coverage together.
+    pub reached: f32,
+    /// What must be reached.
+    pub bar: f32,
+    /// Whether it is.
+    pub passes: bool,
+}
+
+/// What was made of the query, and what came nearest where nothing was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecallExplanation {
+    /// Lessons that competed: those held, and those that peers sent.
+    pub lessons: u64,
+    /// How much the query says, counted in words that no lesson has.
+    pub mass: f32,
+    /// The BM25 that all are divided by.
+    pub best_bm25: f32,
+    /// Whether the query has a vector.
+    pub embedded: bool,
+    /// For an empty answer: the lesson that came nearest to being shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<Nearest>,
+}
+
+/// A lesson that was not shown, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Nearest {
+    /// Its id.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// What it would have been ranked by.
+    pub score: f32,
+    /// BM25 divided by the query's best.
+    pub lexical: f32,
+    /// How it was scored.
+    pub explain: HitExplanation,
 }
 
 /// Why a recall has no hits.
@@ -135,4 +225,7 @@ pub struct RecallResponse {
     /// More for people, such as the best score below the threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// What was made of the query, where the request asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explain: Option<RecallExplanation>,
 }

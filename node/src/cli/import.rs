@@ -122,7 +122,10 @@ impl<'a> Shown<'a> {
         }
         match event {
             ImportEvent::File(file) => {
-                if !self.context.out.is_json() && self.bar.is_none() {
+                // What could not be read at all was not imported; the line below says so.
+                let nothing = file.runs == 0 && file.duplicates == 0 && file.lessons.is_empty();
+                let unread = nothing && file.skipped.iter().any(|item| item.item.is_none());
+                if !self.context.out.is_json() && self.bar.is_none() && !unread {
                     self.context.out.text(&file_line(file));
                 }
                 file.skipped.iter().for_each(|item| self.skipped(item));

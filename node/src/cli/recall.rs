@@ -13,12 +13,18 @@ use super::{
     words::{count, fields, indent, len, standing},
 };
 use crate::{
-    api::{Answer, ApiError, DEFAULT_K, EmptyReason, Hit, MAX_K, RecallRequest, RecallResponse, Scope},
+    api::{
+        Answer, ApiError, DEFAULT_K, EmptyReason, Hit, HitExplanation, MAX_K, Nearest, RecallExplanation,
+        RecallRequest, RecallResponse, Scope,
+    },
     http::MAX_BODY_BYTES,
 };
 
 /// Longest block for a prompt, unless a single lesson takes more. Hits that do not fit are left out whole, and counted.
 const MAX_PROMPT_BYTES: usize = 16 * 1024;
+
+/// What `--diverse` alone means: near-copies of the first hit fall behind, good hits stay ahead of bad ones.
+const DIVERSE: &str = "0.3";
 
 #[derive(Debug, Args)]
 pub(super) struct RecallArgs {
@@ -46,6 +52,16 @@ pub(super) struct RecallArgs {
     /// Only this domain
     #[arg(long, value_name = "DOMAIN")]
     domain: Option<String>,
+    /// Prefer hits that differ from each other: 0 by score alone, 1 by difference alone [default when given: 0.3]
+    #[arg(long, visible_alias = "mmr", value_name = "X", value_parser = score, num_args = 0..=1, require_equals = true,
+        default_missing_value = DIVERSE)]
+    diverse: Option<f32>,
+    /// Leave out what was learned from this task, the whole text of it; repeatable. Without TASK the one asked about
+    #[arg(long, value_name = "TASK", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    exclude_task: Vec<String>,
+    /// Show how each hit was scored, and for an empty answer what came nearest
+    #[arg(long)]
+    explain: bool,
     /// Seconds to wait for peers
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
@@ -111,8 +127,13 @@ fn request(args: RecallArgs, context: &mut Context) -> Answer<RecallRequest> {
         ScopeArg::Local => Scope::Local,
         ScopeArg::Network => Scope::Network,
     };
+    let asked = task.trim().to_owned();
+    let excluded = |text: String| if text.is_empty() { asked.clone() } else { text };
     Ok(RecallRequest {
-        task: task.trim().to_owned(),
+        exclude_tasks: args.exclude_task.into_iter().map(excluded).collect(),
+        diverse: args.diverse,
+        explain: args.explain,
+        task: asked.clone(),
         k: args.k,
         scope,
         min_score: args.min_score,
@@ -140,9 +161,11 @@ fn text(response: &RecallResponse) -> String {
     let mut parts: Vec<String> = response.hits.iter().enumerate().map(|(at, hit)| hit_text(at + 1, hit)).collect();
     if parts.is_empty() {
         parts.push(nothing(response));
+        parts.extend(response.explain.as_ref().and_then(|explain| explain.nearest.as_ref()).map(nearest_text));
     } else {
         parts.extend(response.note.clone());
     }
+    parts.extend(response.explain.as_ref().map(query_text));
     let peers = &response.peers;
     if !peers.asked.is_empty() {
         let asked = count(len(&peers.asked), "peer");
@@ -168,14 +191,62 @@ fn hit_text(number: usize, hit: &Hit) -> String {
         ("applies when", &lesson.applies_when),
         ("not when", &lesson.not_when),
         ("tags", &lesson.tags.join(", ")),
+        ("the same as", &hit.also.join("\n")),
     ]);
-    format!(
+    let mut text = format!(
         "{number}. {} [{}, score {:.2}]\n{}\n\n{}",
         lesson.title,
         lesson.kind,
         hit.score,
         indent(&about, "   "),
         indent(&lesson.content, "   ")
+    );
+    if let Some(explain) = &hit.explain {
+        text.push_str("\n\n");
+        text.push_str(&indent(&explanation(hit.score, hit.lexical, explain), "   "));
+    }
+    text
+}
+
+/// How a lesson was scored, in a few lines.
+fn explanation(score: f32, lexical: f32, explain: &HitExplanation) -> String {
+    let cosine = |x: Option<f32>| x.map_or_else(|| "none".to_owned(), |x| format!("{x:.3}"));
+    let gate = &explain.gate;
+    fields(&[
+        ("score", &format!("{score:.3} = {:.3} × {:.2} for its standing", explain.fused, explain.standing_factor)),
+        ("cosine", &format!("task {}, text {}", cosine(explain.task_cosine), cosine(explain.text_cosine))),
+        (
+            "BM25",
+            &format!(
+                "task {:.2}, text {:.2}, both {:.2}: {lexical:.3} of the best",
+                explain.task_bm25, explain.text_bm25, explain.bm25
+            ),
+        ),
+        (
+            "gate",
+            &format!(
+                "{}: reached {:.3} of {:.3}, {:.0} % of the query covered",
+                if gate.passes { "passed" } else { "held back" },
+                gate.reached,
+                gate.bar,
+                100.0 * gate.coverage
+            ),
+        ),
+    ])
+}
+
+fn nearest_text(nearest: &Nearest) -> String {
+    let explained = explanation(nearest.score, nearest.lexical, &nearest.explain);
+    format!("the nearest was {}, {}\n{}", nearest.title, nearest.id, indent(&explained, "   "))
+}
+
+fn query_text(explain: &RecallExplanation) -> String {
+    format!(
+        "{} competed; the query says as much as {:.1} unknown words{}; its best BM25 is {:.2}",
+        count(explain.lessons, "lesson"),
+        explain.mass,
+        if explain.embedded { "" } else { " and has no vector" },
+        explain.best_bm25
     )
 }
 
@@ -231,7 +302,10 @@ fn quoted(number: usize, hit: &Hit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{api::AskedPeers, http::double};
+    use crate::{
+        api::{AskedPeers, GateExplanation},
+        http::double,
+    };
 
     fn hit() -> Hit {
         Hit {
@@ -242,11 +316,13 @@ mod tests {
             standing: double::standing(),
             authors: vec![double::NODE.into()],
             source: "local".into(),
+            also: vec![],
+            explain: None,
         }
     }
 
     fn response(hits: Vec<Hit>) -> RecallResponse {
-        RecallResponse { hits, reason: None, embedder: None, peers: AskedPeers::default(), note: None }
+        RecallResponse { hits, reason: None, embedder: None, peers: AskedPeers::default(), note: None, explain: None }
     }
 
     #[test]
@@ -283,6 +359,60 @@ mod tests {
             text(&empty),
             "no lesson is close enough to the task (below-threshold): the best scores 0.12\n\n\
              asked 2 peers, 1 answered; no answer from b"
+        );
+    }
+
+    fn explanation_of(passes: bool) -> HitExplanation {
+        HitExplanation {
+            task_cosine: Some(0.6),
+            text_cosine: None,
+            task_bm25: 2.5,
+            text_bm25: 4.25,
+            bm25: 6.0,
+            fused: 0.72,
+            standing_factor: 0.95,
+            gate: GateExplanation { coverage: 0.5, reached: 1.275, bar: 0.8, passes },
+        }
+    }
+
+    #[test]
+    fn an_explained_hit_shows_where_its_score_comes_from_and_what_it_stands_for() {
+        let mut explained = hit();
+        explained.explain = Some(explanation_of(true));
+        explained.also = vec!["b1".into(), "b2".into()];
+        let shown = text(&response(vec![explained]));
+        for line in [
+            "   the same as   b1\n                 b2\n",
+            "   score   0.724 = 0.720 × 0.95 for its standing",
+            "   cosine  task 0.600, text none",
+            "   BM25    task 2.50, text 4.25, both 6.00: 1.000 of the best",
+            "   gate    passed: reached 1.275 of 0.800, 50 % of the query covered",
+        ] {
+            assert!(shown.contains(line), "{line:?} in {shown}");
+        }
+    }
+
+    #[test]
+    fn an_explained_empty_answer_shows_what_came_nearest() {
+        let mut empty = response(vec![]);
+        empty.reason = Some(EmptyReason::BelowThreshold);
+        let nearest = Nearest {
+            id: "b1".into(),
+            title: "Almost".into(),
+            score: 0.3,
+            lexical: 1.0,
+            explain: explanation_of(false),
+        };
+        let (lessons, mass, best_bm25) = (7, 1.25, 6.0);
+        empty.explain = Some(RecallExplanation { lessons, mass, best_bm25, embedded: false, nearest: Some(nearest) });
+        let shown = text(&empty);
+        assert!(shown.contains("the nearest was Almost, b1\n"), "{shown}");
+        assert!(shown.contains("held back: reached 1.275 of 0.800"), "{shown}");
+        assert!(
+            shown.ends_with(
+                "7 lessons competed; the query says as much as 1.2 unknown words and has no vector; its best BM25 is 6.00"
+            ),
+            "{shown}"
         );
     }
 

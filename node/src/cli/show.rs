@@ -6,16 +6,28 @@ use super::{
     Context,
     words::{count, fields, indent, standing},
 };
-use crate::api::{Answer, ClaimView, ShowRequest, ShowResponse};
+use crate::api::{Answer, ClaimView, DEFAULT_CLAIMS_LIMIT, MAX_CLAIMS_LIMIT, ShowRequest, ShowResponse};
 
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
     /// Lesson id, or its first characters
     id: String,
+    /// Most claims wanted
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CLAIMS_LIMIT, value_parser = limit)]
+    limit: usize,
+    /// Claims to leave out first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: usize,
+}
+
+fn limit(text: &str) -> Result<usize, String> {
+    let limit = text.parse().ok().filter(|n| *n <= MAX_CLAIMS_LIMIT);
+    limit.ok_or_else(|| format!("a number from 0 to {MAX_CLAIMS_LIMIT} is wanted"))
 }
 
 pub(super) async fn run(args: ShowArgs, context: &mut Context) -> Answer<u8> {
-    let answer = context.client()?.post("show", &ShowRequest { id: args.id }).await?;
+    let answer =
+        context.client()?.post("show", &ShowRequest { id: args.id, limit: args.limit, offset: args.offset }).await?;
     context.show(&answer, text)?;
     Ok(0)
 }
@@ -32,7 +44,11 @@ fn text(response: &ShowResponse) -> String {
         ("not when", &lesson.not_when),
         ("tags", &lesson.tags.join(", ")),
     ]);
-    let claims = response.claims.iter().map(claim_text).collect::<Vec<_>>().join("\n");
+    let mut claims = response.claims.iter().map(claim_text).collect::<Vec<_>>().join("\n");
+    if let Some(next) = response.next {
+        let left = response.total.saturating_sub(next as u64);
+        claims.push_str(&format!("\n  {} more: --offset {next}", count(left, "claim")));
+    }
     format!(
         "{} [{}]\n{about}\n\n{}\n\nclaims (times are the authors' own clocks)\n{claims}",
         lesson.title, lesson.kind, lesson.content

@@ -148,6 +148,9 @@ fn flags_are_read_as_documented() {
     assert_eq!(UpOptions::from(args), UpOptions::default());
     for args in [
         &["import", "a", "b", "--format", "f", "--outcomes", "o", "--induce", "extractive", "--bank", "b"][..],
+        &["recall", "x", "--diverse", "--exclude-task", "--explain"],
+        &["recall", "--mmr=0.5", "--exclude-task=one", "--exclude-task=two", "x", "y"],
+        &["show", "x", "--limit", "0", "--offset", "20"],
         &["init", "--join", "t", "--name", "n"],
         &["rate", "x", "helped"],
         &["withdraw", "x", "--reason", "r"],
@@ -174,6 +177,8 @@ fn what_cannot_be_meant_is_a_usage_error() {
         &["recall", "x", "--min-score", "NaN"],
         &["recall", "x", "--scope", "world"],
         &["recall", "x", "--kind", "advice"],
+        &["recall", "x", "--diverse=1.5"],
+        &["show", "x", "--limit", "1001"],
         &["rate", "x", "good"],
         &["import"],
         &["up", "--listen", "nowhere"],

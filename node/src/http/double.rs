@@ -159,6 +159,8 @@ impl MemoryApi for Double {
             standing: standing(),
             authors: vec![NODE.into()],
             source: "local".into(),
+            also: vec![],
+            explain: None,
         };
         let none = request.task.contains("nonsense");
         Ok(RecallResponse {
@@ -167,11 +169,13 @@ impl MemoryApi for Double {
             embedder: Some(embedder()),
             peers: AskedPeers::default(),
             note: none.then(|| "the best scores 0.12, the threshold is 0.42".into()),
+            explain: None,
         })
     }
 
-    async fn show(&self, id: String) -> Answer<ShowResponse> {
-        self.note(&id);
+    async fn show(&self, request: ShowRequest) -> Answer<ShowResponse> {
+        self.note(&request);
+        let id = request.id;
         if !LESSON.starts_with(&id) {
             return Err(ApiError::not_found(format!("no lesson has the id {id}")));
         }
@@ -196,6 +200,8 @@ impl MemoryApi for Double {
             standing: standing(),
             authors: vec![NODE.into()],
             claims: vec![claim],
+            total: 1,
+            next: None,
             bank: "ab".repeat(32),
         })
     }

@@ -147,7 +147,7 @@ fn router<M: MemoryApi>(door: Door<M>) -> Router {
         .route("/v1/banks", query(|m: M| async move { m.bank_list().await }))
         .route("/v1/teach", verb(MAX_TEACH_BYTES, |m: M, q: TeachRequest| async move { m.teach(q).await }))
         .route("/v1/recall", verb(MAX_BODY_BYTES, |m: M, q: RecallRequest| async move { m.recall(q).await }))
-        .route("/v1/show", verb(MAX_BODY_BYTES, |m: M, q: ShowRequest| async move { m.show(q.id).await }))
+        .route("/v1/show", verb(MAX_BODY_BYTES, |m: M, q: ShowRequest| async move { m.show(q).await }))
         .route("/v1/list", verb(MAX_BODY_BYTES, |m: M, q: ListRequest| async move { m.list(q).await }))
         .route("/v1/rate", verb(MAX_BODY_BYTES, |m: M, q: RateRequest| async move { m.rate(q).await }))
         .route("/v1/withdraw", verb(MAX_BODY_BYTES, |m: M, q: WithdrawRequest| async move { m.withdraw(q).await }))

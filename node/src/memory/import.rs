@@ -59,6 +59,16 @@ impl Memory {
         if let Some(path) = request.paths.iter().chain(&request.outcomes).find(|p| !p.is_absolute()) {
             return Err(ApiError::bad_request(format!("'{}' is not an absolute path", brief(&path.to_string_lossy()))));
         }
+        let missing: Vec<&PathBuf> = request.paths.iter().filter(|path| fs::metadata(path).is_err()).collect();
+        if missing.len() == request.paths.len() {
+            // Among others that are there it is skipped and named; alone it is a mistyped command.
+            let named = missing.first().map(|path| brief(&path.to_string_lossy())).unwrap_or_default();
+            let others = missing.len() - 1;
+            let more = if others > 0 { format!(", nor any of the {others} other paths") } else { String::new() };
+            return Err(ApiError::not_found(format!(
+                "there is no '{named}' that can be read{more}: nothing was imported"
+            )));
+        }
         let bank = self.bank(request.bank.as_deref())?;
         self.check_may_write(&bank)?;
         let format = request.format.as_deref().map(formats::by_name).transpose();

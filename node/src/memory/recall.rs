@@ -7,7 +7,7 @@ use folklore_protocol::{
     canonical::{Lines, normalise},
     message::{MAX_ASKED_HITS, MAX_QUERY_BYTES},
 };
-use folklore_store::catalogue::{Offered, Recalled, Wish};
+use folklore_store::catalogue::{Explained, Offered, Recalled, Wish};
 use folklore_store::recall::EmptyReason;
 use folklore_store::redact::{Classes, redact};
 
@@ -32,13 +32,28 @@ impl Memory {
         if request.min_score.is_some_and(|x| !x.is_finite()) {
             return Err(ApiError::bad_request("min_score is a number, 0 to 1"));
         }
+        if request.diverse.is_some_and(|x| !(0.0..=1.0).contains(&x)) {
+            return Err(ApiError::bad_request("diverse is a number, 0 to 1"));
+        }
+        if request.exclude_tasks.len() > api::MAX_EXCLUDED_TASKS {
+            return Err(ApiError::bad_request(format!("at most {} tasks are excluded", api::MAX_EXCLUDED_TASKS)));
+        }
         let task = normalise(&request.task, Lines::Many);
         if task.is_empty() {
             return Err(ApiError::bad_request("the task is empty: say what is to be done"));
         }
         let bank = request.bank.as_deref().map(|name| self.bank(Some(name))).transpose()?.map(|b| b.id);
-        let wish =
-            Wish { k: request.k, min_score: request.min_score, bank, kinds: request.kinds, domain: request.domain };
+        let explain = request.explain;
+        let wish = Wish {
+            k: request.k,
+            min_score: request.min_score,
+            bank,
+            kinds: request.kinds,
+            domain: request.domain,
+            diversity: request.diverse.unwrap_or(0.0),
+            exclude_tasks: request.exclude_tasks.iter().map(|task| normalise(task, Lines::Many)).collect(),
+            explain,
+        };
         let mut peers = api::AskedPeers::default();
         let mut offered = Vec::new();
         if request.scope == api::Scope::Network {
@@ -48,7 +63,7 @@ impl Memory {
         }
         let recalled =
             self.blocking(move |m| m.0.catalogue.recall(&task, &wish, &offered).map_err(read_failed)).await?;
-        Ok(self.to_response(recalled, peers))
+        Ok(self.to_response(recalled, peers, explain))
     }
 
     /// Asks the peers that share each bank, and verifies what comes back.
@@ -93,7 +108,21 @@ impl Memory {
         Ok((offered, peers))
     }
 
-    fn to_response(&self, recalled: Recalled, peers: api::AskedPeers) -> api::RecallResponse {
+    fn to_response(&self, recalled: Recalled, peers: api::AskedPeers, explain: bool) -> api::RecallResponse {
+        let query = &recalled.query;
+        let explanation = explain.then(|| api::RecallExplanation {
+            lessons: query.lessons as u64,
+            mass: query.mass,
+            best_bm25: query.best_bm25,
+            embedded: query.embedded,
+            nearest: recalled.nearest.as_ref().map(|(lesson, explained)| api::Nearest {
+                id: lesson.id().to_string(),
+                title: lesson.title.clone(),
+                score: explained.scored.score,
+                lexical: explained.scored.lexical,
+                explain: to_explanation(explained),
+            }),
+        });
         let hits = recalled.hits.into_iter().map(|hit| api::Hit {
             lesson: teach::to_view(&hit.lesson),
             score: hit.score,
@@ -102,6 +131,8 @@ impl Memory {
             standing: teach::to_standing(hit.state, &hit.standing),
             authors: hit.standing.authors.iter().map(ToString::to_string).collect(),
             source: hit.peer.map_or_else(|| "local".to_owned(), |peer| peer.to_string()),
+            also: hit.also.iter().map(ToString::to_string).collect(),
+            explain: hit.explained.as_ref().map(to_explanation),
         });
         let reason = recalled.reason.map(|reason| match reason {
             EmptyReason::BankEmpty => api::EmptyReason::BankEmpty,
@@ -110,7 +141,33 @@ impl Memory {
             EmptyReason::EmbedderUnavailable => api::EmptyReason::EmbedderUnavailable,
         });
         let note = recalled.embedder_error.map(|error| format!("ranked by words only: {error}"));
-        api::RecallResponse { hits: hits.collect(), reason, embedder: Some(self.embedder()), peers, note }
+        api::RecallResponse {
+            hits: hits.collect(),
+            reason,
+            embedder: Some(self.embedder()),
+            peers,
+            note,
+            explain: explanation,
+        }
+    }
+}
+
+fn to_explanation(explained: &Explained) -> api::HitExplanation {
+    let (scored, keys) = (&explained.scored, &explained.keys);
+    api::HitExplanation {
+        task_cosine: keys.task_cosine,
+        text_cosine: keys.text_cosine,
+        task_bm25: keys.task_bm25,
+        text_bm25: keys.text_bm25,
+        bm25: scored.bm25,
+        fused: scored.fused,
+        standing_factor: scored.weight,
+        gate: api::GateExplanation {
+            coverage: scored.coverage,
+            reached: scored.gate.reached,
+            bar: scored.gate.bar,
+            passes: scored.gate.passes(),
+        },
     }
 }
 

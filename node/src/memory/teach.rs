@@ -177,8 +177,11 @@ impl Memory {
         Ok(api::StandingResponse { id: id.to_string(), standing: to_standing(state, &standing) })
     }
 
-    pub(super) fn show_now(&self, text: &str) -> Answer<api::ShowResponse> {
-        let id = self.lesson(text)?;
+    pub(super) fn show_now(&self, request: &api::ShowRequest) -> Answer<api::ShowResponse> {
+        if request.limit > api::MAX_CLAIMS_LIMIT {
+            return Err(ApiError::bad_request(format!("limit is 0 to {}", api::MAX_CLAIMS_LIMIT)));
+        }
+        let id = self.lesson(&request.id)?;
         let bank = self.bank_of(&id)?;
         if let Some(rule) = self.0.catalogue.kept_back_by(&id) {
             return Err(ApiError::refused(format!(
@@ -195,12 +198,16 @@ impl Memory {
             .catalogue
             .standing(&id, Some(&bank.id))
             .ok_or_else(|| ApiError::not_found(format!("no bank here speaks of lesson {id}")))?;
-        let claims = self.0.catalogue.claims(&bank.id, &id).map_err(read_failed)?;
+        let (claims, total) =
+            self.0.catalogue.claims_page(&bank.id, &id, request.offset, request.limit).map_err(read_failed)?;
+        let end = request.offset.saturating_add(claims.len());
         Ok(api::ShowResponse {
             lesson: to_view(&lesson),
             standing: to_standing(state, &standing),
             authors: standing.authors.iter().map(ToString::to_string).collect(),
             claims: claims.iter().map(to_claim).collect(),
+            total: total as u64,
+            next: (end < total && !claims.is_empty()).then_some(end),
             bank: bank.id.to_string(),
         })
     }

@@ -149,6 +149,16 @@ impl DenseIndex {
         scored
     }
 
+    /// The vectors of `slot`, in the order they were added.
+    #[must_use]
+    pub fn vectors(&self, slot: u32) -> Vec<Vec<f32>> {
+        let row = |row: &u32| {
+            let row = *row as usize;
+            Some(self.blocks.get(row / BLOCK_ROWS)?.row(row % BLOCK_ROWS).to_vec())
+        };
+        self.rows_of_slot.get(&slot).map(|rows| rows.iter().filter_map(row).collect()).unwrap_or_default()
+    }
+
     /// The cosine of `slot`'s nearest vector with `query`; `None` where the slot has no vector or the dimensions differ.
     #[must_use]
     pub fn similarity(&self, query: &[f32], slot: u32) -> Option<f32> {

@@ -193,7 +193,7 @@ fn by_task(runs: &[Run]) -> BTreeMap<&str, Vec<&Run>> {
 /// Why a run can teach nothing at all.
 fn unfit(run: &Run) -> Option<String> {
     match run.outcome.status {
-        RunStatus::Unknown => return Some("it has no outcome label".into()),
+        RunStatus::Unknown => return Some("it has no outcome label: give a table of labels with --outcomes".into()),
         RunStatus::Success | RunStatus::Failure | RunStatus::Partial => {}
     }
     if run.steps.is_empty() {

@@ -9,8 +9,9 @@
 
 pub mod gate;
 mod ranker;
+mod select;
 
-pub use ranker::{External, RankOptions, Ranked, Ranker, RankerError, Scored, Source};
+pub use ranker::{External, Keys, QueryReading, RankOptions, Ranked, Ranker, RankerError, Scored, Source};
 
 /// The cosine's part of the fused score.
 pub const DENSE_SHARE: f32 = 0.7;

@@ -1,15 +1,17 @@
 //! The ranking core: two indexes and the fusion of what they find. No disk, no clock.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::gate::{Gate, Likeness};
+use super::gate::{Gate, Likeness, Reading};
+use super::select::{Form, choose};
 use super::{DENSE_SHARE, EmptyReason, LEXICAL_SHARE};
 use crate::embed::{EmbedError, Embedder, EmbedderIdentity};
 use crate::index::Filter;
 use crate::index::dense::{DenseError, DenseIndex};
-use crate::index::lexical::{LexicalIndex, LexicalQuery, TermCounts, Weighed};
+use crate::index::lexical::{LexicalIndex, LexicalQuery, Strangers, TermCounts, Weighed};
 
 /// Candidates each index contributes at least. Fusion and weights reorder within these, so there are many more than
 /// are asked for.
@@ -53,14 +55,22 @@ pub enum Source {
 pub struct Scored {
     /// Which lesson.
     pub source: Source,
-    /// The fused score times the weight; at most 1 times the weight.
+    /// `fused` times `weight`; at most 1 times the weight.
     pub score: f32,
+    /// `0.7 × dense + 0.3 × lexical`, or `lexical` alone where the query has no vector.
+    pub fused: f32,
+    /// The caller's factor.
+    pub weight: f32,
     /// The larger cosine of task and text with the query, −1 to 1; `None` where the query or the lesson has no vector.
     pub dense: Option<f32>,
     /// BM25 divided by the best of the query, 0 to 1.
     pub lexical: f32,
+    /// BM25.
+    pub bm25: f32,
     /// The share of the query's idf mass whose words the lesson has, 0 to 1.
     pub coverage: f32,
+    /// What the gate saw.
+    pub gate: Reading,
     /// Whether the gate passes it. Always true where the gate decided; with a `min_score` it may be false.
     pub relevant: bool,
 }
@@ -90,23 +100,60 @@ pub struct RankOptions<'a> {
     /// Decides between equal scores, smaller first: something that is the same at every node, so that equal banks answer
     /// alike. `None`: by source, which is the order of arrival.
     pub tie: Option<&'a dyn Fn(Source) -> [u8; 32]>,
+    /// How much a hit's difference from those before it counts beside its score, 0 to 1: maximal marginal relevance
+    /// (Carbonell and Goldstein, SIGIR 1998). 0: by score alone.
+    pub diversity: f32,
+    /// Whether two lessons, if they say almost the same, may be shown as one; `None`: near-duplicates stay apart.
+    pub may_fold: Option<&'a dyn Fn(Source, Source) -> bool>,
 }
 
 impl Default for RankOptions<'_> {
     fn default() -> Self {
-        RankOptions { k: 1, min_score: None, filter: None, weight: None, tie: None }
+        RankOptions { k: 1, min_score: None, filter: None, weight: None, tie: None, diversity: 0.0, may_fold: None }
     }
 }
 
 /// An answer.
 #[derive(Debug, Default)]
 pub struct Ranked {
-    /// Best first; equal scores by [`RankOptions::tie`], then by source.
+    /// Best first; equal scores by [`RankOptions::tie`], then by source. With diversity in the order of choice.
     pub hits: Vec<Scored>,
+    /// For each hit the lessons that say almost the same and are shown as this one, best first.
+    pub folded: Vec<Vec<Source>>,
+    /// Where there are no hits: the lesson that came nearest to being one, of those that might be shown.
+    pub nearest: Option<Scored>,
     /// Why there are no hits; `None` where there are.
     pub reason: Option<EmptyReason>,
     /// The embedder's failure, if words alone had to answer.
     pub embedder_error: Option<EmbedError>,
+    /// What was made of the query.
+    pub query: QueryReading,
+}
+
+/// What was made of a query.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueryReading {
+    /// How much it says; see [`Weighed::mass`].
+    pub mass: f32,
+    /// The BM25 that others were divided by.
+    pub best_bm25: f32,
+    /// Lessons that competed.
+    pub lessons: usize,
+    /// Whether it has a vector.
+    pub embedded: bool,
+}
+
+/// How near each key of a lesson is to a query.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Keys {
+    /// Cosine of the task.
+    pub task_cosine: Option<f32>,
+    /// Cosine of the text.
+    pub text_cosine: Option<f32>,
+    /// BM25 of the task alone.
+    pub task_bm25: f32,
+    /// BM25 of the text alone.
+    pub text_bm25: f32,
 }
 
 /// Lessons by slot, ready to be ranked.
@@ -122,6 +169,7 @@ struct Probe<'q> {
     vector: Option<Vec<f32>>,
     error: Option<EmbedError>,
     words: Weighed<'q>,
+    mass: f32,
     /// Lessons that compete: held and external.
     lessons: usize,
     /// What it means that a candidate has no cosine.
@@ -138,8 +186,27 @@ struct Candidate {
     weight: f32,
 }
 
+/// Lessons that are not in the index, made ready.
+#[derive(Default)]
+struct Outside {
+    counts: Vec<TermCounts>,
+    /// Two an external, its task's and its text's, or none at all.
+    vectors: Vec<Option<Vec<f32>>>,
+    candidates: Vec<Candidate>,
+}
+
+/// What passed, in the order of choice.
+struct Selected {
+    hits: Vec<Scored>,
+    folded: Vec<Vec<Source>>,
+    nearest: Option<Scored>,
+    best_bm25: f32,
+    /// Whether the filter kept a slot out that an index came upon.
+    refused: bool,
+}
+
 impl Ranker {
-    /// An empty ranker. `gate` must suit the embedder: [`Gate::BUILTIN`] for the built-in one.
+    /// An empty ranker. `gate` must be the embedder's: [`Gate::of`].
     #[must_use]
     pub fn new(embedder: Arc<dyn Embedder>, gate: Gate) -> Self {
         let dense = DenseIndex::new(embedder.identity().dim);
@@ -218,24 +285,30 @@ impl Ranker {
         let counts = term_counts(externals);
         let mut probe = self.probe(&words, &counts, self.embedder.embed_one(query));
         let mut embedder_error = probe.error.take();
-        let outside = match self.external_vectors(&probe, externals) {
-            Ok(vectors) => external_candidates(&probe, externals, &counts, &vectors),
-            Err(error) => {
-                embedder_error = Some(error);
-                external_candidates(&probe, externals, &counts, &[])
-            }
-        };
-        let hits = self.select(&probe, options, &outside);
-        let reason = if !hits.is_empty() {
+        let vectors = self.external_vectors(&probe, externals).unwrap_or_else(|error| {
+            embedder_error = Some(error);
+            Vec::new()
+        });
+        let candidates = external_candidates(&probe, externals, &counts, &vectors);
+        let outside = Outside { counts, vectors, candidates };
+        let selected = self.select(&probe, options, &outside);
+        let reason = if !selected.hits.is_empty() {
             None
-        } else if self.would_pass_unfiltered(&probe, options, &outside) {
+        } else if self.would_pass_unfiltered(&probe, options, &outside, selected.refused) {
             Some(EmptyReason::Filtered)
         } else if embedder_error.is_some() {
             Some(EmptyReason::EmbedderUnavailable)
         } else {
             Some(EmptyReason::BelowThreshold)
         };
-        Ranked { hits, reason, embedder_error }
+        let query = QueryReading {
+            mass: probe.mass,
+            best_bm25: selected.best_bm25,
+            lessons: probe.lessons,
+            embedded: probe.vector.is_some(),
+        };
+        let nearest = selected.nearest.filter(|_| selected.hits.is_empty());
+        Ranked { hits: selected.hits, folded: selected.folded, nearest, reason, embedder_error, query }
     }
 
     /// Scores lessons that are not in the index, each in its place, as [`Ranker::rank_with`] would: with the idf of all
@@ -254,6 +327,26 @@ impl Ranker {
         Ok(outside.iter().map(|c| self.fuse(&probe, c, best)).collect())
     }
 
+    /// How near each key of these lessons (task, text) is to `query`, whose terms weigh what they do among those held and
+    /// `externals`: to explain an answer. Where the embedder fails the words alone are told.
+    #[must_use]
+    pub fn keys(&self, query: &str, lessons: &[(&str, &str)], externals: &[External<'_>]) -> Vec<Keys> {
+        let words = LexicalQuery::new(query);
+        let weighed = self.lexical.weigh(&words, &term_counts(externals));
+        let mut texts = vec![query];
+        texts.extend(lessons.iter().flat_map(|(task, text)| [*task, *text]));
+        let vectors = self.embedder.embed(&texts).unwrap_or_default();
+        let asked = vectors.first().and_then(Option::as_ref);
+        let near = |at: usize| Some(dot(asked?, vectors.get(at)?.as_ref()?));
+        let keys = |(at, (task, text)): (usize, &(&str, &str))| Keys {
+            task_cosine: near(2 * at + 1),
+            text_cosine: near(2 * at + 2),
+            task_bm25: weighed.score(&TermCounts::new(&[task])),
+            text_bm25: weighed.score(&TermCounts::new(&[text])),
+        };
+        lessons.iter().enumerate().map(keys).collect()
+    }
+
     fn probe<'q>(
         &self,
         words: &'q LexicalQuery,
@@ -266,7 +359,7 @@ impl Ranker {
             Err(error) => (None, Some(error)),
         };
         let words = self.lexical.weigh(words, counts);
-        Probe { vector, error, words, lessons: self.len() + counts.len(), without_cosine }
+        Probe { vector, error, mass: words.mass(), words, lessons: self.len() + counts.len(), without_cosine }
     }
 
     /// Two vectors an external, its task's and its text's. None are made where the query has none to compare them with.
@@ -287,67 +380,124 @@ impl Ranker {
         }
     }
 
-    /// Gathers, fuses, gates, orders and cuts.
-    fn select(&self, probe: &Probe<'_>, options: &RankOptions<'_>, outside: &[Candidate]) -> Vec<Scored> {
-        let filter: &Filter<'_> = options.filter.unwrap_or(&|_| true);
+    /// Gathers, fuses, gates, orders, folds and cuts.
+    fn select(&self, probe: &Probe<'_>, options: &RankOptions<'_>, outside: &Outside) -> Selected {
+        let refused = Cell::new(false);
+        let filter = |slot: u32| {
+            let open = options.filter.is_none_or(|filter| filter(slot));
+            if !open {
+                refused.set(true);
+            }
+            open
+        };
         let pool = options.k.saturating_mul(POOL_PER_HIT).max(POOL_MIN);
-        let by_words = self.lexical.search(&probe.words, pool, filter);
+        let by_words = self.lexical.search(&probe.words, pool, &filter);
         let mut slots: BTreeSet<u32> = by_words.iter().map(|(slot, _)| *slot).collect();
         if let Some(vector) = &probe.vector {
-            slots.extend(self.dense.search(vector, pool, filter).iter().map(|(slot, _)| *slot));
+            slots.extend(self.dense.search(vector, pool, &filter).iter().map(|(slot, _)| *slot));
         }
-        let held: Vec<Candidate> = slots
-            .into_iter()
-            .map(|slot| Candidate {
+        let candidate = |slot| {
+            let matching = self.lexical.matching(&probe.words, slot);
+            Candidate {
                 source: Source::Slot(slot),
                 dense: probe.vector.as_ref().and_then(|vector| self.dense.similarity(vector, slot)),
-                bm25: self.lexical.score(&probe.words, slot),
-                coverage: self.lexical.idf_mass_covered(&probe.words, slot),
+                bm25: matching.bm25,
+                coverage: matching.coverage,
                 weight: options.weight.map_or(1.0, |weight| weight(slot)),
-            })
-            .collect();
-        let best = best_bm25(held.iter().chain(outside).map(|candidate| candidate.bm25));
-        let mut hits: Vec<Scored> = held
-            .iter()
-            .chain(outside)
-            .filter(|candidate| candidate.weight > 0.0)
-            .map(|candidate| self.fuse(probe, candidate, best))
-            .filter(|scored| options.min_score.map_or(scored.relevant, |min| scored.score >= min))
-            .collect();
-        hits.sort_unstable_by(|a, b| better_first(a, b, options.tie));
-        hits.truncate(options.k);
-        hits
+            }
+        };
+        let held: Vec<Candidate> = slots.into_iter().map(candidate).collect();
+        let best = best_bm25(held.iter().chain(&outside.candidates).map(|candidate| candidate.bm25));
+        let mut passed: Vec<Scored> = Vec::new();
+        let mut nearest: Option<Scored> = None;
+        let lack = |scored: &Scored| scored.gate.bar - scored.gate.reached;
+        for candidate in held.iter().chain(&outside.candidates).filter(|candidate| candidate.weight > 0.0) {
+            let scored = self.fuse(probe, candidate, best);
+            if options.min_score.map_or(scored.relevant, |min| scored.score >= min) {
+                passed.push(scored);
+            }
+            if nearest.is_none_or(|nearest| lack(&scored) < lack(&nearest)) {
+                nearest = Some(scored);
+            }
+        }
+        passed.sort_unstable_by(|a, b| better_first(a, b, options.tie));
+        let mut strangers = Strangers::default();
+        let mut form = |source| self.form(source, outside, &mut strangers);
+        let likeness = |a: &Form, b: &Form| self.likeness(a, b);
+        let chosen = choose(&passed, options, &mut form, &likeness);
+        let at = |place: &usize| passed.get(*place).copied();
+        Selected {
+            hits: chosen.iter().filter_map(|choice| at(&choice.place)).collect(),
+            folded: chosen.iter().map(|c| c.folded.iter().filter_map(at).map(|s| s.source).collect()).collect(),
+            nearest,
+            best_bm25: best,
+            refused: refused.get(),
+        }
+    }
+
+    /// What a lesson is compared with others by.
+    fn form(&self, source: Source, outside: &Outside, strangers: &mut Strangers) -> Form {
+        match source {
+            // The text is the last key; a lesson without one has its task.
+            Source::Slot(slot) => {
+                Form { vector: self.dense.vectors(slot).pop(), bag: self.lexical.bag(slot).unwrap_or_default() }
+            }
+            Source::External(at) => Form {
+                vector: outside
+                    .vectors
+                    .get(2 * at..2 * at + 2)
+                    .and_then(|keys| keys.iter().flatten().next_back().cloned()),
+                bag: outside.counts.get(at).map(|counts| self.lexical.bag_of(counts, strangers)).unwrap_or_default(),
+            },
+        }
+    }
+
+    /// How alike two lessons are: by meaning on the built-in scale, where both have a vector, and by words.
+    fn likeness(&self, a: &Form, b: &Form) -> (Option<f32>, f32) {
+        let cosine = a.vector.as_ref().zip(b.vector.as_ref()).map(|(a, b)| self.gate.spread.to_builtin(dot(a, b)));
+        (cosine, self.lexical.overlap(&a.bag, &b.bag))
     }
 
     fn fuse(&self, probe: &Probe<'_>, candidate: &Candidate, best: f32) -> Scored {
         let lexical = if best > 0.0 { candidate.bm25 / best } else { 0.0 };
+        let scaled = candidate.dense.map_or(0.0, |cosine| self.gate.spread.to_builtin(cosine));
         let fused = match probe.vector {
-            Some(_) => DENSE_SHARE * candidate.dense.unwrap_or(0.0) + LEXICAL_SHARE * lexical,
+            Some(_) => DENSE_SHARE * scaled + LEXICAL_SHARE * lexical,
             None => lexical,
         };
+        let likeness = candidate.dense.map_or(probe.without_cosine, Likeness::Cosine);
+        let gate = self.gate.read(likeness, candidate.coverage, probe.mass, probe.lessons);
         Scored {
             source: candidate.source,
             score: fused * candidate.weight,
+            fused,
+            weight: candidate.weight,
             dense: candidate.dense,
             lexical,
+            bm25: candidate.bm25,
             coverage: candidate.coverage,
-            relevant: self.gate.passes(
-                candidate.dense.map_or(probe.without_cosine, Likeness::Cosine),
-                candidate.coverage,
-                probe.lessons,
-            ),
+            gate,
+            relevant: gate.passes(),
         }
     }
 
-    /// Whether something would have been answered but for the filter and the weights.
-    fn would_pass_unfiltered(&self, probe: &Probe<'_>, options: &RankOptions<'_>, outside: &[Candidate]) -> bool {
-        let excluded_outside = outside.iter().any(|candidate| candidate.weight <= 0.0);
-        if options.k == 0 || (options.filter.is_none() && options.weight.is_none() && !excluded_outside) {
+    /// Whether something would have been answered but for the filter and the weights. `refused`: whether the filter kept
+    /// any slot out that came up; where it did not, a search without it finds nothing else.
+    fn would_pass_unfiltered(
+        &self,
+        probe: &Probe<'_>,
+        options: &RankOptions<'_>,
+        outside: &Outside,
+        refused: bool,
+    ) -> bool {
+        let excluded_outside = outside.candidates.iter().any(|candidate| candidate.weight <= 0.0);
+        let weighed_out = options.weight.is_some() && options.filter.is_none();
+        if options.k == 0 || !(refused || weighed_out || excluded_outside) {
             return false;
         }
-        let open = RankOptions { k: 1, filter: None, weight: None, ..*options };
-        let outside: Vec<Candidate> = outside.iter().map(|candidate| Candidate { weight: 1.0, ..*candidate }).collect();
-        !self.select(probe, &open, &outside).is_empty()
+        let open = RankOptions { k: 1, filter: None, weight: None, may_fold: None, ..*options };
+        let candidates = outside.candidates.iter().map(|candidate| Candidate { weight: 1.0, ..*candidate }).collect();
+        !self.select(probe, &open, &Outside { candidates, ..Outside::default() }).hits.is_empty()
     }
 }
 
@@ -358,16 +508,18 @@ fn external_candidates(
     counts: &[TermCounts],
     vectors: &[Option<Vec<f32>>],
 ) -> Vec<Candidate> {
-    let cosine = |key: &Vec<f32>, query: &Vec<f32>| key.iter().zip(query).map(|(a, b)| a * b).sum::<f32>();
-    let candidate = |(at, (external, counts)): (usize, (&External<'_>, &TermCounts))| Candidate {
-        source: Source::External(at),
-        dense: probe.vector.as_ref().and_then(|query| {
-            let keys = vectors.get(2 * at..2 * at + 2).unwrap_or_default();
-            keys.iter().flatten().map(|key| cosine(key, query)).max_by(f32::total_cmp)
-        }),
-        bm25: probe.words.score(counts),
-        coverage: probe.words.idf_mass_covered(counts),
-        weight: external.weight,
+    let candidate = |(at, (external, counts)): (usize, (&External<'_>, &TermCounts))| {
+        let matching = probe.words.matching(counts);
+        Candidate {
+            source: Source::External(at),
+            dense: probe.vector.as_ref().and_then(|query| {
+                let keys = vectors.get(2 * at..2 * at + 2).unwrap_or_default();
+                keys.iter().flatten().map(|key| dot(key, query)).max_by(f32::total_cmp)
+            }),
+            bm25: matching.bm25,
+            coverage: matching.coverage,
+            weight: external.weight,
+        }
     };
     externals.iter().zip(counts).enumerate().map(candidate).collect()
 }
@@ -378,6 +530,10 @@ fn term_counts(externals: &[External<'_>]) -> Vec<TermCounts> {
 
 fn best_bm25(scores: impl Iterator<Item = f32>) -> f32 {
     scores.fold(0.0, f32::max)
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 fn better_first(a: &Scored, b: &Scored, tie: Option<&dyn Fn(Source) -> [u8; 32]>) -> Ordering {

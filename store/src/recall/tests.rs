@@ -213,3 +213,88 @@ proptest! {
         }
     }
 }
+
+const COPIES: [(&str, &str); 4] = [
+    (
+        "Cancel a flight",
+        "Check the travel insurance of the reservation with get_reservation_details before anything else.",
+    ),
+    ("Cancel a flight", "Check the travel insurance of the reservation with get_reservation_details before anything."),
+    ("Cancel a flight", "Ask which of the passengers cancels: a booking is cancelled whole or not at all."),
+    ("Cancel a flight", "Tell the customer how long the refund to the credit card takes."),
+];
+
+fn copies() -> Ranker {
+    let mut ranker = empty();
+    for (slot, (task, text)) in (0..).zip(COPIES) {
+        ranker.add(slot, task, text).unwrap();
+    }
+    ranker
+}
+
+const QUERY: &str = "check the travel insurance before cancelling a flight reservation";
+
+#[test]
+fn near_duplicates_are_shown_as_one_that_names_the_others() {
+    let any = |_: Source, _: Source| true;
+    let options = RankOptions { k: 4, min_score: Some(-1.0), may_fold: Some(&any), ..RankOptions::default() };
+    let ranked = copies().rank(QUERY, &options);
+    assert_eq!(ranked.hits.len(), 3);
+    let folded: Vec<Vec<Source>> = ranked.folded;
+    let first = ranked.hits[0].slot().unwrap();
+    assert!(first < 2);
+    assert_eq!(folded, [vec![Source::Slot(1 - first)], vec![], vec![]]);
+}
+
+#[test]
+fn near_duplicates_stay_apart_where_the_caller_says_so() {
+    let options = RankOptions { k: 4, min_score: Some(-1.0), ..RankOptions::default() };
+    assert_eq!(copies().rank(QUERY, &options).hits.len(), 4);
+    let never = |_: Source, _: Source| false;
+    assert_eq!(copies().rank(QUERY, &RankOptions { may_fold: Some(&never), ..options }).hits.len(), 4);
+}
+
+#[test]
+fn a_copy_from_elsewhere_folds_into_the_one_held() {
+    let mut ranker = empty();
+    ranker.add(7, COPIES[0].0, COPIES[0].1).unwrap();
+    let copy = External { task: COPIES[1].0, text: COPIES[1].1, weight: 0.5 };
+    let any = |_: Source, _: Source| true;
+    let options = RankOptions { k: 4, may_fold: Some(&any), ..RankOptions::default() };
+    let ranked = ranker.rank_with(QUERY, &options, &[copy]);
+    assert_eq!((slots(&ranked), ranked.folded), (vec![7], vec![vec![Source::External(0)]]));
+}
+
+#[test]
+fn diversity_puts_a_copy_of_the_first_hit_behind_what_says_something_else() {
+    let options = RankOptions { k: 4, min_score: Some(-1.0), ..RankOptions::default() };
+    let plain = slots(&copies().rank(QUERY, &options));
+    assert!(plain[..2].contains(&0) && plain[..2].contains(&1), "{plain:?}");
+    let diverse = copies().rank(QUERY, &RankOptions { diversity: 0.6, ..options });
+    assert_eq!(diverse.hits.len(), 4);
+    let order = slots(&diverse);
+    assert_eq!(order[0], plain[0]);
+    assert!(!order[..2].contains(&(1 - plain[0])), "{order:?}");
+}
+
+#[test]
+fn an_empty_answer_tells_what_came_nearest_and_what_it_lacked() {
+    let ranked = ranker().rank("how do penguins sleep on ice", &RankOptions::default());
+    assert!(ranked.hits.is_empty());
+    let nearest = ranked.nearest.unwrap();
+    assert!(nearest.gate.reached < nearest.gate.bar && !nearest.relevant);
+    assert_eq!(ranked.query.lessons, LESSONS.len());
+    assert!(ranked.query.embedded && ranked.query.mass > 1.0);
+}
+
+#[test]
+fn both_keys_are_told_apart_when_an_answer_is_explained() {
+    let ranker = ranker();
+    let query = "cancel flight reservation";
+    let keys = ranker.keys(query, &[LESSONS[0], LESSONS[3]], &[]);
+    assert!(keys[0].task_cosine > keys[0].text_cosine && keys[0].task_bm25 > 0.0);
+    let hit = ranker.rank(query, &RankOptions::default()).hits[0];
+    assert!((hit.dense.unwrap() - keys[0].task_cosine.unwrap()).abs() < 1e-4);
+    assert!((hit.fused - (0.7 * hit.dense.unwrap() + 0.3 * hit.lexical)).abs() < 1e-6);
+    assert_eq!(keys[1].task_bm25, 0.0);
+}

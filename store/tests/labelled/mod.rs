@@ -65,6 +65,11 @@ pub fn on_topic() -> Vec<OnTopic> {
     include_str!("../data/on_topic_queries.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// Queries of a few words: those that name no topic, whose source is `none`, and those that name one.
+pub fn short() -> Vec<OnTopic> {
+    include_str!("../data/short_queries.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 pub fn off_topic() -> Vec<&'static str> {
     include_str!("../data/off_topic_queries.txt").lines().filter(|line| !line.starts_with("# ")).collect()
 }
@@ -132,6 +137,10 @@ pub struct Rates {
     pub on_answered: Rate,
     pub on_right: Rate,
     pub off_answered: Rate,
+    /// Short queries that name no topic.
+    pub vague_answered: Rate,
+    /// Short queries that name one.
+    pub terse_answered: Rate,
 }
 
 /// The halves, by their place in what [`rates`] gives.
@@ -163,10 +172,26 @@ pub fn rates(name: &str, docs: &[Doc]) -> [Rates; 3] {
             println!("{name}: {query:?} answered by {}/{}", doc.source, doc.id);
         }
     }
+    for short in short() {
+        let vague = short.source == "none";
+        if !vague && !sources.contains(short.source.as_str()) {
+            continue;
+        }
+        let best = answer(&ranker, docs, &short.query);
+        for half in [usize::from(held_out(&short.query)), 2] {
+            let rates = &mut rates[half];
+            let rate = if vague { &mut rates.vague_answered } else { &mut rates.terse_answered };
+            rate.add(best.is_some());
+        }
+        if best.is_some() == vague && !held_out(&short.query) {
+            println!("{name}: {:?} answered by {:?}", short.query, best.map(|doc| &doc.id));
+        }
+    }
     for (half, rates) in HALVES.iter().zip(&rates) {
         println!(
-            "{name}, {half}: on-topic answered {}, by the right task {}; off-topic answered {}",
-            rates.on_answered, rates.on_right, rates.off_answered
+            "{name}, {half}: on-topic answered {}, by the right task {}; off-topic answered {}; of few words: with a topic \
+             answered {}, without {}",
+            rates.on_answered, rates.on_right, rates.off_answered, rates.terse_answered, rates.vague_answered
         );
     }
     rates
