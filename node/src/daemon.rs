@@ -28,6 +28,8 @@ use crate::{
 
 /// The store's setting that remembers the port peers know this node by.
 const PORT: &str = "listen-port";
+/// Directory of the vectors, in that of the store.
+const VECTORS: &str = "vectors";
 /// How long the first listening address is waited for.
 const LISTEN_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -122,7 +124,7 @@ impl Daemon {
             if !opened.store.banks().iter().any(|b| b.id == own.id) {
                 opened.store.add_bank(own)?;
             }
-            let catalogue = Catalogue::load(opened.store.clone(), me)?;
+            let catalogue = Catalogue::open(opened.store.clone(), me, &store_dir.join(VECTORS))?;
             Ok((opened.store, opened.report, catalogue))
         });
         let (store, report, catalogue) =
