@@ -31,6 +31,8 @@ use crate::{
 const PORT: &str = "listen-port";
 /// The pre-shared key of a private network, if the home has one.
 const KEY_FILE: &str = "swarm.key";
+/// Directory of the vectors, in that of the store.
+const VECTORS: &str = "vectors";
 /// How long the first listening address is waited for.
 const LISTEN_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -131,7 +133,7 @@ impl Daemon {
             if !opened.store.banks().iter().any(|b| b.id == own.id) {
                 opened.store.add_bank(own)?;
             }
-            let catalogue = Catalogue::load(opened.store.clone(), me)?;
+            let catalogue = Catalogue::open(opened.store.clone(), me, &store_dir.join(VECTORS))?;
             Ok((opened.store, opened.report, catalogue))
         });
         let (store, report, catalogue) =

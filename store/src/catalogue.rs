@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
@@ -16,7 +17,7 @@ use folklore_protocol::{
 
 use crate::{
     bank::{BankInfo, Store},
-    embed::{BuiltinEmbedder, EmbedError, Embedder, EmbedderIdentity},
+    embed::{BuiltinEmbedder, EmbedError, EmbedderIdentity},
     error::ReadError,
     learn,
     recall::{EmptyReason, External, Keys, QueryReading, RankOptions, Ranker, Scored, Source, gate::Gate},
@@ -179,13 +180,32 @@ pub enum FindError {
 }
 
 impl Catalogue {
-    /// Reads the whole store. `me` is this node, whose own teaching it trusts.
+    /// Reads the whole store. `me` is this node, whose own teaching it trusts. Vectors are made anew and kept in memory.
     pub fn load(store: Store, me: AuthorId) -> Result<Self, ReadError> {
-        let embedder = BuiltinEmbedder::new();
-        let identity = embedder.identity().clone();
-        // Cannot fail for the built-in one, whose gate is fitted.
-        let gate = Gate::of(&embedder).unwrap_or(Gate::BUILTIN);
-        let ranker = Ranker::new(Arc::new(embedder), gate);
+        Self::with_ranker(store, me, Ranker::new(Arc::new(BuiltinEmbedder::new()), Gate::BUILTIN))
+    }
+
+    /// As [`Catalogue::load`], with vectors kept on disk below `vectors`: only those that are missing there are made. The
+    /// caller has that directory for itself. Where it cannot be used, vectors are kept in memory.
+    pub fn open(store: Store, me: AuthorId, vectors: &Path) -> Result<Self, ReadError> {
+        let embedder = Arc::new(BuiltinEmbedder::new());
+        let ranker = match Ranker::open(embedder.clone(), Gate::BUILTIN, vectors) {
+            Ok((ranker, notes)) => {
+                for note in notes {
+                    tracing::warn!("{note}; what is missing is embedded again");
+                }
+                ranker
+            }
+            Err(error) => {
+                tracing::warn!(%error, "vectors are not kept on disk");
+                Ranker::new(embedder, Gate::BUILTIN)
+            }
+        };
+        Self::with_ranker(store, me, ranker)
+    }
+
+    fn with_ranker(store: Store, me: AuthorId, ranker: Ranker) -> Result<Self, ReadError> {
+        let identity = ranker.identity().clone();
         let inner = Inner { ranker, entries: Vec::new(), by_id: BTreeMap::new(), shelves: BTreeMap::new() };
         let catalogue = Self { store, me, embedder: identity, inner: RwLock::new(inner) };
         for info in catalogue.store.banks() {
@@ -202,6 +222,9 @@ impl Catalogue {
                     touched.extend(inner.apply(record));
                 }
                 inner.refresh(&info.id, touched, &catalogue.me);
+            }
+            if let Err(error) = inner.ranker.settle() {
+                tracing::warn!(%error, "vectors are not kept on disk");
             }
         }
         Ok(catalogue)
@@ -541,7 +564,7 @@ impl Inner {
         }
         let Ok(slot) = u32::try_from(self.entries.len()) else { return };
         // The built-in embedder cannot fail; one that does leaves the lesson to be found by its words.
-        if let Err(error) = self.ranker.add(slot, &lesson.task, &lesson.text()) {
+        if let Err(error) = self.ranker.add_lesson(slot, &lesson.id().0, &lesson.task, &lesson.text()) {
             tracing::warn!(%error, lesson = %lesson.id(), "a lesson is indexed by its words only");
         }
         self.by_id.insert(lesson.id(), slot);

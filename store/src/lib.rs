@@ -7,6 +7,7 @@ pub mod error;
 pub mod frame;
 pub mod index;
 pub mod learn;
+mod raw;
 pub mod recall;
 pub mod recover;
 pub mod redact;

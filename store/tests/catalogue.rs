@@ -99,6 +99,15 @@ fn a_lesson_is_found_in_other_words_and_a_reopened_bank_answers_the_same() {
     let recalled = again.recall(ASK_REFUND, &Wish { k: 3, ..Wish::default() }, &[]).unwrap();
     assert_eq!(recalled.hits.iter().map(|h| h.lesson.id()).collect::<Vec<_>>(), answer.0);
     assert_eq!(again.lesson_count(&bench.bank.id), 1);
+    // With vectors on disk, at the first opening and at the second, and where they cannot be kept.
+    let vectors = tempfile::tempdir().unwrap();
+    let file = vectors.path().join("a-file");
+    std::fs::write(&file, "").unwrap();
+    for dir in [vectors.path(), vectors.path(), &file] {
+        let kept = Catalogue::open(bench.store.clone(), key(1).author(), dir).unwrap();
+        let recalled_again = kept.recall(ASK_REFUND, &Wish { k: 3, ..Wish::default() }, &[]).unwrap();
+        assert_eq!(recalled_again.hits[0].score, recalled.hits[0].score);
+    }
 }
 
 #[test]

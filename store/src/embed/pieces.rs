@@ -1,37 +1,84 @@
 //! Words and word pieces as the built-in table was trained on them (`weights/README.md`, "Embedding a text").
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 /// Bytes above which a word is skipped whole. Part of the rule the table was trained with.
 const WORD_BYTES_MAX: usize = 400;
+/// Bytes above which a piece of the vocabulary would not be found. The longest there is has 18.
+pub(super) const PIECE_BYTES_MAX: usize = 32;
+/// Places of a table for each piece in it, so that a piece that is not there is nearly always missed at once.
+const PLACES_PER_PIECE: usize = 4;
 
-/// FNV-1a. The keys of the table are fixed at build time, so nobody can fill it with colliding ones, and a short-key
-/// hash is what the greedy match spends its time on.
-struct Fnv(u64);
+/// FNV-1a of every prefix is had in one pass over a word. The keys are fixed at build time, so nobody can fill a table with
+/// colliding ones.
+const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
+const HASH_FACTOR: u64 = 0x0000_0100_0000_01b3;
 
-impl Default for Fnv {
-    fn default() -> Self {
-        Fnv(0xcbf2_9ce4_8422_2325)
-    }
+/// Pieces of one kind, by open addressing. What is found nowhere costs one look in nearly every case, which is what the greedy
+/// match spends its time on.
+struct Table {
+    /// The upper half of the hash, and the piece: an id, 0 for an empty place.
+    places: Vec<(u32, u32)>,
+    /// Bytes of the longest piece: bounds the greedy match, so that a word costs at most its length times this.
+    longest: usize,
 }
 
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+impl Table {
+    fn new(pieces: &[(&'static [u8], u32)]) -> Self {
+        let mut table = Table { places: Vec::new(), longest: 0 };
+        table.places.resize((pieces.len() * PLACES_PER_PIECE).next_power_of_two().max(1), (0, 0));
+        for (piece, id) in pieces {
+            let hash = piece.iter().fold(HASH_START, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(HASH_FACTOR));
+            let mut at = table.first(hash);
+            while let Some(place) = table.places.get_mut(at) {
+                if place.1 == 0 {
+                    *place = (upper(hash), *id);
+                    break;
+                }
+                at = (at + 1) % table.places.len();
+            }
+            table.longest = table.longest.max(piece.len());
         }
+        table
+    }
+
+    fn first(&self, hash: u64) -> usize {
+        (hash ^ (hash >> 29)) as usize & (self.places.len() - 1)
+    }
+
+    /// The longest piece that `rest` begins with: its id and its bytes.
+    fn longest_of(&self, rest: &[u8], keys: &[&[u8]]) -> Option<(u32, usize)> {
+        let mut hashes = [0u64; PIECE_BYTES_MAX];
+        let mut hash = HASH_START;
+        let most = self.longest.min(rest.len());
+        for (out, byte) in hashes.iter_mut().zip(rest.get(..most)?) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(HASH_FACTOR);
+            *out = hash;
+        }
+        hashes.get(..most)?.iter().enumerate().rev().find_map(|(at, hash)| {
+            let piece = rest.get(..at + 1)?;
+            self.find(*hash, piece, keys).map(|id| (id, at + 1))
+        })
+    }
+
+    fn find(&self, hash: u64, piece: &[u8], keys: &[&[u8]]) -> Option<u32> {
+        let mut at = self.first(hash);
+        // A table is never full, so there is an empty place.
+        while let Some(&(upper_half, id)) = self.places.get(at).filter(|place| place.1 != 0) {
+            if upper_half == upper(hash) && keys.get(id as usize).is_some_and(|key| *key == piece) {
+                return Some(id);
+            }
+            at = (at + 1) & (self.places.len() - 1);
+        }
+        None
     }
 }
 
-type PieceMap = HashMap<&'static [u8], u32, BuildHasherDefault<Fnv>>;
+fn upper(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
 
 /// How much of a text the vocabulary knows, in letters and digits. Words over the limit count as neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,73 +89,91 @@ pub(super) struct Known {
 
 /// The vocabulary: pieces that begin a word and pieces that continue one.
 pub(super) struct Pieces {
-    begin: PieceMap,
-    more: PieceMap,
-    /// Bytes of the longest piece of each kind: bounds the greedy match, so that a word costs at most its length times this.
-    begin_bytes_max: usize,
-    more_bytes_max: usize,
+    begin: Table,
+    more: Table,
+    /// The bytes of each piece, by id, without the mark of those that continue a word.
+    keys: Vec<&'static [u8]>,
 }
 
 impl Pieces {
     /// Reads the vocabulary; the position in `tokens` is the id. Id 0 is `[UNK]` and matches nothing.
     pub(super) fn new(tokens: impl Iterator<Item = &'static str>) -> Self {
-        let mut pieces =
-            Pieces { begin: PieceMap::default(), more: PieceMap::default(), begin_bytes_max: 0, more_bytes_max: 0 };
+        let (mut begin, mut more, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (id, token) in (0u32..).zip(tokens) {
-            if id == 0 || token.is_empty() {
-                continue;
-            }
-            let (map, longest, key) = match token.strip_prefix("##") {
-                Some(rest) if !rest.is_empty() => (&mut pieces.more, &mut pieces.more_bytes_max, rest),
-                _ => (&mut pieces.begin, &mut pieces.begin_bytes_max, token),
+            let (kind, key) = match token.strip_prefix("##") {
+                Some(rest) if !rest.is_empty() => (&mut more, rest),
+                _ => (&mut begin, token),
             };
-            *longest = (*longest).max(key.len());
-            map.insert(key.as_bytes(), id);
+            keys.push(key.as_bytes());
+            if id != 0 && !key.is_empty() && key.len() <= PIECE_BYTES_MAX {
+                kind.push((key.as_bytes(), id));
+            }
         }
-        pieces
+        Pieces { begin: Table::new(&begin), more: Table::new(&more), keys }
     }
 
     /// Calls `found` with the id of every piece of `text`, in order; tells how much of the text they are.
     pub(super) fn for_each(&self, text: &str, mut found: impl FnMut(u32)) -> Known {
         let mut known = Known::default();
+        if text.is_ascii() {
+            self.for_each_ascii(text, &mut found, &mut known);
+        } else {
+            self.for_each_char(text, &mut found, &mut known);
+        }
+        known
+    }
+
+    fn for_each_char(&self, text: &str, found: &mut impl FnMut(u32), known: &mut Known) {
         let mut word = String::new();
         for ch in text.chars().flat_map(char::to_lowercase).nfd().filter(|&ch| !is_dropped(ch)) {
             if ch.is_whitespace() {
-                self.word(&word, &mut found, &mut known);
+                self.word(&word, found, known);
                 word.clear();
             } else if stands_alone(ch) {
-                self.word(&word, &mut found, &mut known);
+                self.word(&word, found, known);
                 word.clear();
                 word.push(ch);
-                self.word(&word, &mut found, &mut known);
+                self.word(&word, found, known);
                 word.clear();
             } else {
                 word.push(ch);
             }
         }
-        self.word(&word, &mut found, &mut known);
-        known
+        self.word(&word, found, known);
+    }
+
+    /// The same for what most texts are: no decomposition, no look at tables of categories, and words are slices.
+    fn for_each_ascii(&self, text: &str, found: &mut impl FnMut(u32), known: &mut Known) {
+        let mut lower = text.to_ascii_lowercase();
+        if lower.bytes().any(|byte| byte.is_ascii_control()) {
+            lower.retain(|ch| !is_dropped(ch));
+        }
+        let mut start = 0;
+        for (at, byte) in lower.bytes().enumerate() {
+            let alone = byte.is_ascii_punctuation();
+            if alone || char::from(byte).is_whitespace() {
+                self.word(lower.get(start..at).unwrap_or_default(), found, known);
+                if alone {
+                    self.word(lower.get(at..at + 1).unwrap_or_default(), found, known);
+                }
+                start = at + 1;
+            }
+        }
+        self.word(lower.get(start..).unwrap_or_default(), found, known);
     }
 
     /// Greedy longest match from the left; one character is skipped where nothing matches.
     fn word(&self, word: &str, found: &mut impl FnMut(u32), known: &mut Known) {
-        if word.len() > WORD_BYTES_MAX {
+        if word.len() > WORD_BYTES_MAX || word.is_empty() {
             return;
         }
         let letters = |text: &str| text.chars().filter(|ch| ch.is_alphanumeric()).count();
         known.letters += letters(word);
         let mut rest = word;
         while !rest.is_empty() {
-            let (map, longest) = if rest.len() == word.len() {
-                (&self.begin, self.begin_bytes_max)
-            } else {
-                (&self.more, self.more_bytes_max)
-            };
-            let matched = (1..=longest.min(rest.len())).rev().find_map(|end| {
-                let piece = rest.get(..end)?;
-                map.get(piece.as_bytes()).map(|&id| (id, end))
-            });
-            let advance = match matched {
+            let table = if rest.len() == word.len() { &self.begin } else { &self.more };
+            // A piece is whole characters, so what is left after one is too.
+            let advance = match table.longest_of(rest.as_bytes(), &self.keys) {
                 Some((id, end)) => {
                     found(id);
                     known.matched += letters(rest.get(..end).unwrap_or_default());
@@ -159,6 +224,20 @@ mod tests {
         let mut ids = Vec::new();
         Pieces::new(tokens.into_iter()).for_each(text, |id| ids.push(id));
         ids
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn ascii_is_read_as_any_text_is(text in "[ -~\t\n\r\x0b\x0c\x00-\x1f\x7f]{0,60}|[abcdz#. -]{0,40}") {
+            let tokens = ["[UNK]", "abc", "ab", "##c", "##cd", "-", "##", "a", "d", "##d"];
+            let pieces = Pieces::new(tokens.into_iter());
+            let (mut fast, mut slow) = (Vec::new(), Vec::new());
+            let (mut known_fast, mut known_slow) = (Known::default(), Known::default());
+            pieces.for_each_ascii(&text, &mut |id| fast.push(id), &mut known_fast);
+            pieces.for_each_char(&text, &mut |id| slow.push(id), &mut known_slow);
+            proptest::prop_assert_eq!(fast, slow);
+            proptest::prop_assert_eq!(known_fast, known_slow);
+        }
     }
 
     #[test]

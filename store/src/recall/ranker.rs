@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::gate::{Gate, Likeness, Reading};
@@ -10,7 +11,7 @@ use super::select::{Form, choose};
 use super::{DENSE_SHARE, EmptyReason, LEXICAL_SHARE};
 use crate::embed::{EmbedError, Embedder, EmbedderIdentity};
 use crate::index::Filter;
-use crate::index::dense::{DenseError, DenseIndex};
+use crate::index::dense::{DenseError, DenseIndex, Key, VectorFileError};
 use crate::index::lexical::{LexicalIndex, LexicalQuery, Strangers, TermCounts, Weighed};
 
 /// Candidates each index contributes at least. Fusion and weights reorder within these, so there are many more than
@@ -18,6 +19,10 @@ use crate::index::lexical::{LexicalIndex, LexicalQuery, Strangers, TermCounts, W
 const POOL_MIN: usize = 128;
 /// Candidates each index contributes for each lesson asked for.
 const POOL_PER_HIT: usize = 8;
+
+/// What the vectors on disk are of: a lesson's task, then its text. Another name when [`Ranker::add_lesson`] is given other
+/// texts than [`folklore_protocol::Lesson::text`] makes today, so that vectors of the old ones are not taken for theirs.
+const KEYS: &str = "task-text-1";
 
 /// Why a lesson is not fully indexed. It can be found by its words all the same.
 #[derive(Debug, thiserror::Error)]
@@ -213,6 +218,28 @@ impl Ranker {
         Ranker { embedder, gate, dense, lexical: LexicalIndex::new() }
     }
 
+    /// As [`Ranker::new`], with vectors kept on disk below `vectors`, a directory that the caller has for itself; and what
+    /// was damaged there, in words. Then add every lesson by [`Ranker::add_lesson`], and [settle](Ranker::settle).
+    ///
+    /// # Errors
+    /// When the file system refuses; [`Ranker::new`] works all the same.
+    pub fn open(
+        embedder: Arc<dyn Embedder>,
+        gate: Gate,
+        vectors: &Path,
+    ) -> Result<(Self, Vec<String>), VectorFileError> {
+        let (dense, notes) = DenseIndex::open(&vectors.join(KEYS), embedder.identity())?;
+        Ok((Ranker { embedder, gate, dense, lexical: LexicalIndex::new() }, notes))
+    }
+
+    /// Ends what [`Ranker::open`] began: vectors of lessons that were not added go, and those made are put on disk.
+    ///
+    /// # Errors
+    /// When the file system refuses. The ranker goes on with its vectors in memory.
+    pub fn settle(&mut self) -> Result<(), VectorFileError> {
+        self.dense.settle()
+    }
+
     /// What its vectors are made by.
     #[must_use]
     pub fn identity(&self) -> &EmbedderIdentity {
@@ -239,6 +266,23 @@ impl Ranker {
         self.add_words(slot, task, text);
         let vectors = self.embedder.embed(&[task, text])?;
         self.add_vectors(slot, vectors.iter().flatten().map(Vec::as_slice))
+    }
+
+    /// As [`Ranker::add`], for a lesson of this id: vectors that are on disk are not made again.
+    ///
+    /// # Errors
+    /// As [`Ranker::add`].
+    pub fn add_lesson(&mut self, slot: u32, id: &[u8; 32], task: &str, text: &str) -> Result<(), RankerError> {
+        self.add_words(slot, task, text);
+        if self.dense.claim(slot, id) {
+            return Ok(());
+        }
+        let vectors: Vec<Vec<f32>> = self.embedder.embed(&[task, text])?.into_iter().flatten().collect();
+        let of = u16::try_from(vectors.len()).unwrap_or(u16::MAX);
+        for (part, vector) in (0..of).zip(&vectors) {
+            self.dense.add_keyed(slot, &Key { id: *id, part, of }, vector)?;
+        }
+        Ok(())
     }
 
     /// As [`Ranker::add`], with vectors made earlier by an embedder of the same [`Ranker::identity`].
@@ -440,7 +484,7 @@ impl Ranker {
         match source {
             // The text is the last key; a lesson without one has its task.
             Source::Slot(slot) => {
-                Form { vector: self.dense.vectors(slot).pop(), bag: self.lexical.bag(slot).unwrap_or_default() }
+                Form { vector: self.dense.last_vector(slot), bag: self.lexical.bag(slot).unwrap_or_default() }
             }
             Source::External(at) => Form {
                 vector: outside

@@ -1,6 +1,9 @@
 //! The ranking core, on a handful of lessons.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use proptest::prelude::*;
 
@@ -175,6 +178,39 @@ fn vectors_of_another_space_are_refused_and_words_remain() {
     ranker.add_embedded(1, "Free space on a full disk", "", &[vector]).unwrap();
     let hit = ranker.rank("free space on a full disk", &RankOptions::default()).hits[0];
     assert!(hit.dense.is_some_and(|cosine| cosine > 0.99));
+}
+
+/// Counts the texts that it embeds.
+struct Counting(BuiltinEmbedder, AtomicUsize);
+
+impl Embedder for Counting {
+    fn identity(&self) -> &EmbedderIdentity {
+        self.0.identity()
+    }
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
+        self.1.fetch_add(texts.len(), Ordering::Relaxed);
+        self.0.embed(texts)
+    }
+}
+
+#[test]
+fn what_was_embedded_before_a_restart_is_not_embedded_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let embedder = Arc::new(Counting(BuiltinEmbedder::new(), AtomicUsize::new(0)));
+    let mut answers = Vec::new();
+    for (lessons, embedded) in [(3, 6), (4, 2), (4, 0)] {
+        let before = embedder.1.load(Ordering::Relaxed);
+        let (mut ranker, notes) = Ranker::open(embedder.clone(), Gate::BUILTIN, dir.path()).unwrap();
+        assert!(notes.is_empty());
+        for (slot, (task, text)) in (0u32..).zip(&LESSONS[..lessons]) {
+            ranker.add_lesson(slot, &[slot as u8; 32], task, text).unwrap();
+        }
+        ranker.settle().unwrap();
+        assert_eq!(embedder.1.load(Ordering::Relaxed) - before, embedded);
+        answers.push(ranker.rank("the log files fill my disk", &RankOptions::default()).hits);
+    }
+    assert_eq!(answers[1], answers[2]);
+    assert_eq!(answers[2][0].slot(), Some(3));
 }
 
 #[test]

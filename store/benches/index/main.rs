@@ -1,0 +1,328 @@
+//! How fast and how good the index and the built-in embedder are, against `usearch` and `faiss` on the same vectors.
+//!
+//! `cargo bench -p folklore-store --bench index -- [WORK [PYTHON]]`; see `README.md` beside this file.
+//!
+//! `WORK` is a directory that has `sentences.txt` (default: `target/index-bench`). `PYTHON` is an interpreter that has numpy,
+//! usearch and faiss-cpu; without it the figures that need a peer are printed alone. Times are CPU times of one thread, so
+//! that what else the machine does hardly counts. A recall counts every answer at least as near as the true tenth.
+#![allow(missing_docs, reason = "a benchmark")]
+
+use std::{
+    env, fs,
+    hint::black_box,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use folklore_store::{
+    embed::{BUILTIN_DIM, BuiltinEmbedder, Embedder},
+    index::dense::{DenseIndex, Key, SlotSet},
+};
+use ndarray::ArrayView2;
+use serde_json::{Value, json};
+
+const DIM: usize = BUILTIN_DIM;
+/// Sentences that are asked for and not stored.
+const QUERIES: usize = 500;
+const K: usize = 10;
+/// How near to the true tenth counts as equal: what two orders of summing may differ by.
+const TIE: f32 = 1e-6;
+
+fn cpu() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.cast_unsigned(), now.tv_nsec as u32)
+}
+
+/// CPU seconds that `action` takes.
+fn timed<T>(action: impl FnOnce() -> T) -> (T, f64) {
+    let before = cpu();
+    let out = black_box(action());
+    (out, (cpu() - before).as_secs_f64())
+}
+
+/// Memory of this process that no file backs, MiB.
+fn rss_anon_mib() -> f64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1024.0
+}
+
+/// What was measured, as a table and as JSON.
+#[derive(Default)]
+struct Figures(Vec<Value>);
+
+impl Figures {
+    #[allow(clippy::too_many_arguments, reason = "one line of a table")]
+    fn put(
+        &mut self,
+        figure: &str,
+        value: f64,
+        unit: &str,
+        peer: &str,
+        peer_value: Option<f64>,
+        target: &str,
+        ok: Option<bool>,
+        setting: &str,
+    ) {
+        let ratio = peer_value.map(|peer| value / peer);
+        let verdict = ok.map_or("-", |ok| if ok { "ok" } else { "MISSED" });
+        println!("{figure:<46} {value:>12.4} {unit:<10} {target:<34} {verdict:<7} {setting}");
+        if let (Some(peer_value), Some(ratio)) = (peer_value, ratio) {
+            println!("{:<46} {peer_value:>12.4} {unit:<10} ratio {ratio:.3}", format!("  {peer}"));
+        }
+        self.0.push(json!({ "figure": figure, "value": value, "unit": unit, "peer": peer, "peer_value": peer_value,
+            "ratio": ratio, "target": target, "ok": ok, "setting": setting }));
+    }
+}
+
+/// Rows of `DIM` floats.
+struct Vectors(Vec<f32>);
+
+impl Vectors {
+    fn rows(&self) -> impl Iterator<Item = &[f32]> {
+        self.0.chunks_exact(DIM)
+    }
+
+    fn view(&self) -> ArrayView2<'_, f32> {
+        ArrayView2::from_shape((self.0.len() / DIM, DIM), &self.0).expect("whole rows")
+    }
+
+    fn write(&self, path: &Path) {
+        let bytes: Vec<u8> = self.0.iter().flat_map(|x| x.to_le_bytes()).collect();
+        fs::write(path, bytes).expect("room for the vectors");
+    }
+}
+
+fn embed(sentences: &[&str], figures: &mut Figures) -> Vectors {
+    let embedder = BuiltinEmbedder::new();
+    embedder.embed_one("warm up").expect("built in");
+    let mut out = Vec::with_capacity(sentences.len() * DIM);
+    let ((), seconds) = timed(|| {
+        for batch in sentences.chunks(256) {
+            for vector in embedder.embed(batch).expect("built in").into_iter().flatten() {
+                out.extend(vector);
+            }
+        }
+    });
+    let tokens: usize = sentences.iter().map(|s| embedder.tokens(s).expect("built in")).sum();
+    let rate = tokens as f64 / seconds / 1e6;
+    let setting = format!("{} sentences, {tokens} tokens, {} kept", sentences.len(), out.len() / DIM);
+    figures.put("embedder", rate, "Mtokens/s", "", None, ">= 5", Some(rate >= 5.0), &setting);
+    Vectors(out)
+}
+
+/// For each query the score of its true tenth among the first `n`.
+fn truth(stored: &Vectors, queries: &Vectors, n: usize) -> Vec<f32> {
+    let mut best: Vec<Vec<f32>> = vec![Vec::new(); queries.view().nrows()];
+    for block in stored.view().slice(ndarray::s![..n, ..]).axis_chunks_iter(ndarray::Axis(0), 8192) {
+        let scores = queries.view().dot(&block.t());
+        for (best, scores) in best.iter_mut().zip(scores.rows()) {
+            best.extend(scores);
+            best.select_nth_unstable_by(K - 1, |a, b| b.total_cmp(a));
+            best.truncate(K);
+        }
+    }
+    best.into_iter().map(|best| best.into_iter().fold(f32::INFINITY, f32::min)).collect()
+}
+
+struct Asked {
+    recall: f64,
+    /// CPU milliseconds a query: mean, and best of the rounds.
+    ms: f64,
+}
+
+fn ask(queries: &Vectors, truth: &[f32], search: impl Fn(&[f32]) -> Vec<(u32, f32)>) -> Asked {
+    let mut hits = 0;
+    let mut ms = f64::INFINITY;
+    for round in 0..3 {
+        let (found, seconds) = timed(|| queries.rows().map(&search).collect::<Vec<_>>());
+        ms = ms.min(seconds * 1e3 / found.len() as f64);
+        if round == 0 {
+            let near = found.iter().zip(truth).map(|(found, bar)| found.iter().filter(|f| f.1 >= bar - TIE).count());
+            hits = near.map(|n| n.min(K)).sum();
+        }
+    }
+    Asked { recall: hits as f64 / (truth.len() * K) as f64, ms }
+}
+
+fn build(dir: &Path, stored: &Vectors, n: usize) -> (DenseIndex, f64) {
+    if dir.exists() {
+        fs::remove_dir_all(dir).expect("an old index removed");
+    }
+    timed(|| {
+        let (mut index, _) = DenseIndex::open(dir, BuiltinEmbedder::new().identity()).expect("a place for the index");
+        for (slot, vector) in (0u32..).zip(stored.rows().take(n)) {
+            let mut id = [0; 32];
+            id[..4].copy_from_slice(&slot.to_le_bytes());
+            index.add_keyed(slot, &Key { id, part: 0, of: 1 }, vector).expect("a unit vector");
+        }
+        index.settle().expect("a disk");
+        index
+    })
+}
+
+/// Seconds to read so many bytes at memory speed.
+fn memory_read_ms(bytes: usize) -> f64 {
+    // Far more than any cache, read often enough that every page is there.
+    let words = vec![1u64; 32 << 20];
+    let sum = |words: &[u64]| {
+        let mut sums = [0u64; 64];
+        for chunk in words.as_chunks::<64>().0 {
+            for (sum, word) in sums.iter_mut().zip(chunk) {
+                *sum = sum.wrapping_add(*word);
+            }
+        }
+        sums.iter().fold(0u64, |a, b| a.wrapping_add(*b))
+    };
+    sum(&words);
+    let best = (0..7).map(|_| timed(|| sum(black_box(&words))).1).fold(f64::INFINITY, f64::min);
+    best * 1e3 * bytes as f64 / (words.len() * 8) as f64
+}
+
+/// What the peers need for the same queries, by their own script on the same files.
+fn peers(work: &Path, python: Option<&str>, n: usize) -> Value {
+    let Some(python) = python else { return Value::Null };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/index/peers.py");
+    let out = Command::new(python).arg(script).arg(work).arg(n.to_string()).output().expect("an interpreter");
+    eprint!("{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap_or(Value::Null)
+}
+
+fn main() {
+    // Cargo passes `--bench`.
+    let args: Vec<String> = env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    let work = args.first().map_or_else(|| target.join("index-bench"), PathBuf::from);
+    let python = args.get(1).map(String::as_str);
+    let path = work.join("sentences.txt");
+    let Ok(text) = fs::read_to_string(&path) else {
+        println!("skipped: no {}; benches/index/README.md says how to make it", path.display());
+        return;
+    };
+    let mut figures = Figures::default();
+    let sentences: Vec<&str> = text.lines().collect();
+    let (asked, stored) = sentences.split_at(QUERIES.min(sentences.len() / 10));
+    let stored = embed(stored, &mut figures);
+    let queries = embed(asked, &mut Figures::default());
+    drop(text);
+    let all = stored.view().nrows();
+    let million = all.min(1_000_000);
+    stored.write(&work.join("vectors.f32"));
+    queries.write(&work.join("queries.f32"));
+
+    for n in [million, 100_000.min(all)] {
+        let setting = format!("{n} x {DIM}, {} queries", queries.view().nrows());
+        let truth = truth(&stored, &queries, n);
+        let bytes: Vec<u8> = truth.iter().flat_map(|x| x.to_le_bytes()).collect();
+        fs::write(work.join(format!("truth-{n}.f32")), bytes).expect("room");
+        let before = rss_anon_mib();
+        let dir = work.join("index");
+        let (index, seconds) = build(&dir, &stored, n);
+        let anonymous = rss_anon_mib() - before;
+        let setting = format!("{setting}, {}", index.kernels());
+        let peers = peers(&work, python, n);
+        let peer = |path: &str| peers.pointer(path).and_then(Value::as_f64);
+
+        let answer = ask(&queries, &truth, |query| index.search(query, K, &|_| true));
+        let tag = if n == million { "10^6" } else { "10^5" };
+        figures.put(
+            &format!("{tag}: recall@10"),
+            answer.recall,
+            "",
+            "",
+            None,
+            ">= 0.99",
+            Some(answer.recall >= 0.99),
+            &setting,
+        );
+        let usearch = peer("/usearch/ms");
+        let note = format!("usearch i8, recall {:.4}", peer("/usearch/recall").unwrap_or(f64::NAN));
+        if n == million {
+            let ok = usearch.map(|peer| answer.ms <= peer && answer.recall >= 0.99);
+            figures.put("10^6: query", answer.ms, "ms", &note, usearch, "<= usearch at 0.97", ok, &setting);
+            let note = format!("faiss PQ64x4fs, recall {:.4}", peer("/faiss/recall").unwrap_or(f64::NAN));
+            let faiss = peer("/faiss/ms");
+            let ok = faiss.map(|peer| answer.ms <= 1.2 * peer && answer.recall >= 0.995);
+            figures.put("10^6: query", answer.ms, "ms", &note, faiss, "<= 1.2 x faiss, recall >= 0.995", ok, &setting);
+            let read = memory_read_ms(n * (DIM / 8 + 2));
+            let ok = Some(answer.ms <= 1.5 * read);
+            figures.put(
+                "10^6: query",
+                answer.ms,
+                "ms",
+                "reading the codes at memory speed",
+                Some(read),
+                "<= 1.5 x",
+                ok,
+                &setting,
+            );
+            let rate = n as f64 / seconds;
+            let theirs = peer("/usearch/inserts_per_s");
+            let ok = theirs.map(|theirs| rate >= 100.0 * theirs);
+            figures.put(
+                "10^6: build",
+                rate,
+                "vectors/s",
+                "usearch, one thread",
+                theirs,
+                ">= 100 x usearch",
+                ok,
+                &setting,
+            );
+            figures.put(
+                "10^6: RssAnon",
+                anonymous,
+                "MiB",
+                "usearch",
+                peer("/usearch/mib"),
+                "<= 64",
+                Some(anonymous <= 64.0),
+                &setting,
+            );
+            let set: SlotSet = (0..n as u32).filter(|slot| slot.wrapping_mul(2_654_435_761) % 100 == 0).collect();
+            let few: Vec<f32> = stored
+                .rows()
+                .enumerate()
+                .take(n)
+                .filter(|(slot, _)| set.contains(*slot as u32))
+                .flat_map(|(_, v)| v.to_vec())
+                .collect();
+            let few = Vectors(few);
+            let truth = self::truth(&few, &queries, few.view().nrows());
+            let filtered = ask(&queries, &truth, |query| index.search_in(query, K, &set));
+            let setting = format!("{setting}, recall {:.4}", filtered.recall);
+            let ok = Some(filtered.ms <= answer.ms && filtered.recall >= 0.99);
+            figures.put(
+                "10^6: query, 1 % pass",
+                filtered.ms,
+                "ms",
+                "unfiltered",
+                Some(answer.ms),
+                "<= unfiltered",
+                ok,
+                &setting,
+            );
+            let (_, reopened) = timed(|| {
+                let (mut index, notes) = DenseIndex::open(&dir, BuiltinEmbedder::new().identity()).expect("there");
+                assert!(notes.is_empty());
+                for slot in 0..n as u32 {
+                    let mut id = [0; 32];
+                    id[..4].copy_from_slice(&slot.to_le_bytes());
+                    assert!(index.claim(slot, &id));
+                }
+                index.settle().expect("a disk");
+                index
+            });
+            figures.put("10^6: opening and claiming", reopened, "s", "", None, "", None, &setting);
+        } else {
+            figures.put("10^5: query", answer.ms, "ms", "", None, "<= 0.5", Some(answer.ms <= 0.5), &setting);
+        }
+        drop(index);
+        fs::remove_dir_all(&dir).ok();
+    }
+    let out = target.join("figures/index.json");
+    fs::create_dir_all(target.join("figures")).expect("a place for figures");
+    fs::write(&out, serde_json::to_string_pretty(&figures.0).unwrap_or_default()).expect("room for figures");
+    println!("{}", out.display());
+}

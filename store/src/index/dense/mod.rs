@@ -1,0 +1,336 @@
+//! The nearest vectors to a query, by scanning all of them.
+//!
+//! There is no graph. Each vector has a code of one bit a component ([`basis`]); a query scans all codes by SIMD look-ups
+//! ([`crate::raw`]), scores the best of them again by 8-bit integers, and the best of those exactly. So an insert is an append, a
+//! delete is a bit, a filter costs nothing, and what is on disk is read in order. While there are few vectors, all of
+//! them are scored exactly.
+//!
+//! An index is in memory ([`DenseIndex::new`]) or on disk ([`DenseIndex::open`]); the layout is in [`file`] and [`block`]. What
+//! is on disk is only a copy of what an embedder makes of the bank's texts: after opening, whatever is still in the bank
+//! [claims](DenseIndex::claim) its vectors, and the rest goes.
+
+mod basis;
+mod block;
+mod file;
+mod head;
+mod log;
+#[cfg(test)]
+mod samples;
+mod search;
+mod slots;
+mod stored;
+
+use std::{path::Path, sync::Mutex};
+
+use self::{
+    basis::Basis,
+    block::{BLOCK_ROWS, Block, OpenBlock, Shape},
+    file::Files,
+    log::Entry,
+    slots::Slots,
+    stored::Stored,
+};
+pub use self::{block::Key, file::VectorFileError, slots::SlotSet};
+use crate::{embed::EmbedderIdentity, raw::Kernels};
+
+/// How far from 1 the norm of a given vector may be; what is nearer is taken as it is.
+const NORM_TOLERANCE: f32 = 1e-3;
+/// The most components of a vector. Sums over a code of this length just fit 16 bits.
+pub const MAX_DIM: usize = 4096;
+/// The seed of an index in memory, which nobody else's codes are compared with.
+const MEMORY_SEED: u64 = 0;
+/// Deleted vectors below which nothing is written anew.
+const DEAD_ROWS_MIN: usize = BLOCK_ROWS;
+
+/// Why a vector was not added. The index is unchanged.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DenseError {
+    /// Vectors of different models must not be mixed.
+    #[error("a vector of {given} components in an index of {expected}; embed the text again with the bank's embedder")]
+    Dimension {
+        /// Components of the index's vectors.
+        expected: usize,
+        /// Components of the refused vector.
+        given: usize,
+    },
+    /// Not a number, infinite, or not of length 1.
+    #[error("a vector that is not of length 1; embed the text again")]
+    NotUnit,
+    /// More components than the index can code.
+    #[error("a vector of more than {MAX_DIM} components; choose an embedder with fewer, many can shorten theirs")]
+    TooWide,
+    /// More rows than a `u32` can number.
+    #[error("the index is full; split the bank")]
+    Full,
+}
+
+/// An index of unit vectors. A slot may have several vectors; its score is that of the nearest.
+#[derive(Debug)]
+pub struct DenseIndex {
+    shape: Shape,
+    seed: u64,
+    basis: Option<Basis>,
+    /// Blocks on disk, the first ones.
+    files: Option<Files>,
+    /// Whether the files could not be written once. They are left as they are then.
+    failed: bool,
+    /// Full blocks in memory: all of them without files, or those that could not be written.
+    full: Vec<OpenBlock>,
+    /// The last block.
+    open: OpenBlock,
+    slots: Slots,
+    /// What was on disk at opening and nobody has claimed yet; `None` once settled.
+    stored: Option<Stored>,
+    /// Vectors that a query found damaged. Queries do not write, so the next write notes them.
+    damaged: Mutex<Vec<u32>>,
+    kernels: Kernels,
+}
+
+impl DenseIndex {
+    /// An empty index, in memory, of vectors with `dim` components.
+    #[must_use]
+    pub fn new(dim: usize) -> Self {
+        let shape = Shape { dim, exact: true };
+        DenseIndex {
+            shape,
+            seed: MEMORY_SEED,
+            basis: None,
+            files: None,
+            failed: false,
+            full: Vec::new(),
+            open: OpenBlock::new(shape),
+            slots: Slots::default(),
+            stored: None,
+            damaged: Mutex::default(),
+            kernels: Kernels::best(),
+        }
+    }
+
+    /// Opens the index of an embedder's vectors below the directory `vectors`, or begins it; and says in words what was
+    /// damaged. The caller has that directory for itself. Nothing is found until it is [claimed](DenseIndex::claim), and
+    /// what is added is not sure to be on disk until the index is [settled](DenseIndex::settle).
+    ///
+    /// # Errors
+    /// When the file system refuses. Nothing on disk is changed then, but for damage that was cut off.
+    pub fn open(vectors: &Path, identity: &EmbedderIdentity) -> Result<(Self, Vec<String>), VectorFileError> {
+        let (files, found) = Files::open(vectors, identity, true)?;
+        let mut index = DenseIndex::new(identity.dim);
+        index.shape = files.shape();
+        index.seed = files.seed();
+        index.basis = files.basis().cloned();
+        index.open = OpenBlock::new(index.shape);
+        let sealed = files.blocks() * BLOCK_ROWS;
+        index.files = Some(files);
+        for entry in found.entries {
+            if let Entry::Vector { row, key, vector } = entry
+                && row as usize >= sealed
+                && index.check(&vector).is_ok()
+            {
+                index.open.push(&key, &vector, index.basis.as_ref());
+            }
+        }
+        index.stored = Some(Stored::of(&index));
+        Ok((index, found.notes))
+    }
+
+    /// Slots that have a vector.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether no slot has a vector.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.len() == 0
+    }
+
+    /// The instruction set that it scans with.
+    #[must_use]
+    pub fn kernels(&self) -> &'static str {
+        self.kernels.name
+    }
+
+    /// Gives `slot` the vectors that the index had on disk for `id`, if it had all of them; says whether it had.
+    pub fn claim(&mut self, slot: u32, id: &[u8; 32]) -> bool {
+        let Some(rows) = self.stored.as_ref().and_then(|stored| stored.complete(self, id)) else { return false };
+        for row in rows {
+            self.slots.assign(row, slot);
+        }
+        true
+    }
+
+    /// Ends what opening began: what was not claimed is deleted, and everything is put on disk. From here on each added
+    /// vector is written to the log at once.
+    ///
+    /// # Errors
+    /// When the file system refuses. The index goes on in memory.
+    pub fn settle(&mut self) -> Result<(), VectorFileError> {
+        self.stored = None;
+        if self.dead_rows() > DEAD_ROWS_MIN.max(self.slots.live() / 2) {
+            self.rewrite()?;
+        }
+        let base = self.open_base();
+        let view = self.open.view();
+        let mut frames = Vec::new();
+        for row in 0..view.rows {
+            if let (Some((key, _)), Some(vector)) = (view.key(row), view.vector(row)) {
+                frames.extend(Entry::vector_frame((base + row) as u32, &key, &vector));
+            }
+        }
+        match &mut self.files {
+            // Blocks that are in memory only come before the open one, so a log would number it wrongly.
+            Some(files) if self.full.is_empty() && !self.failed => {
+                files.settle(&frames).inspect_err(|_| self.failed = true)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives `slot`, a small number, one more vector.
+    ///
+    /// # Errors
+    /// When the vector has another dimension or is not of length 1. The index is unchanged.
+    pub fn add(&mut self, slot: u32, vector: &[f32]) -> Result<(), DenseError> {
+        self.add_keyed(slot, &Key { id: [0; 32], part: 0, of: 0 }, vector)
+    }
+
+    /// As [`DenseIndex::add`], under a key by which it can be claimed after the next opening.
+    ///
+    /// # Errors
+    /// As [`DenseIndex::add`].
+    pub fn add_keyed(&mut self, slot: u32, key: &Key, vector: &[f32]) -> Result<(), DenseError> {
+        self.check(vector)?;
+        let row = u32::try_from(self.open_base() + self.open.rows()).map_err(|_| DenseError::Full)?;
+        self.open.push(key, vector, self.basis.as_ref());
+        self.slots.assign(row, slot);
+        if self.stored.is_none() && self.full.is_empty() {
+            self.write(|files| files.log(&Entry::vector_frame(row, key, vector)));
+            let damaged = std::mem::take(&mut *self.damaged.get_mut().unwrap_or_else(|e| e.into_inner()));
+            for row in damaged {
+                self.write(|files| files.log_damaged(row));
+            }
+        }
+        if self.open.is_full() {
+            self.seal();
+        }
+        if self.files.is_none() && self.dead_rows() > DEAD_ROWS_MIN.max(self.slots.live() / 2) {
+            // In memory only, nothing can fail.
+            self.rewrite().ok();
+        }
+        Ok(())
+    }
+
+    /// Removes all vectors of `slot`; says whether there were any.
+    pub fn remove(&mut self, slot: u32) -> bool {
+        self.slots.clear(slot)
+    }
+
+    fn check(&self, vector: &[f32]) -> Result<(), DenseError> {
+        if vector.len() != self.shape.dim {
+            return Err(DenseError::Dimension { expected: self.shape.dim, given: vector.len() });
+        }
+        if vector.len() > MAX_DIM {
+            return Err(DenseError::TooWide);
+        }
+        let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+        if norm.is_nan() || (norm - 1.0).abs() > NORM_TOLERANCE {
+            return Err(DenseError::NotUnit);
+        }
+        Ok(())
+    }
+
+    /// Does something with the files. When that fails they are left as they are, and the index goes on in memory.
+    fn write(&mut self, action: impl FnOnce(&mut Files) -> Result<(), VectorFileError>) -> bool {
+        let Some(files) = self.files.as_mut().filter(|_| !self.failed) else { return false };
+        match action(files) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(%error, "no more vectors are written to disk");
+                self.failed = true;
+                false
+            }
+        }
+    }
+
+    /// Puts the last block, which is full, among the others.
+    fn seal(&mut self) {
+        if self.basis.is_none() {
+            let basis = self.open.view().vectors().map(|sample| Basis::learn(sample, self.seed));
+            if let Some(basis) = basis {
+                self.open.encode_all(&basis);
+                self.basis = Some(basis.clone());
+                self.write(|files| files.set_basis(basis));
+            }
+        }
+        let sealed = std::mem::replace(&mut self.open, OpenBlock::new(self.shape));
+        let (settled, in_order) = (self.stored.is_none(), self.full.is_empty());
+        let written = in_order && self.write(|files| files.append(&sealed, settled));
+        if !written {
+            self.full.push(sealed);
+        } else if settled {
+            self.write(|files| files.settle(&[]));
+        }
+    }
+
+    /// Vectors in blocks that are full, the deleted ones too.
+    fn open_base(&self) -> usize {
+        (self.files.as_ref().map_or(0, Files::blocks) + self.full.len()) * BLOCK_ROWS
+    }
+
+    fn dead_rows(&self) -> usize {
+        (self.open_base() + self.open.rows()).saturating_sub(self.slots.live())
+    }
+
+    /// A block by number; the last one is not full.
+    fn block(&self, number: usize) -> Option<Block<'_>> {
+        let on_disk = self.files.as_ref().map_or(0, Files::blocks);
+        if number < on_disk {
+            return self.files.as_ref()?.block(number);
+        }
+        match self.full.get(number - on_disk) {
+            Some(block) => Some(block.view()),
+            None if number - on_disk == self.full.len() => Some(self.open.view()),
+            None => None,
+        }
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
+        (0..).map_while(|number| self.block(number))
+    }
+
+    /// Writes all vectors that have a slot anew, without those deleted.
+    fn rewrite(&mut self) -> Result<(), VectorFileError> {
+        let mut fresh = DenseIndex::new(self.shape.dim);
+        (fresh.shape, fresh.seed, fresh.kernels) = (self.shape, self.seed, self.kernels);
+        fresh.basis = self.basis.clone();
+        fresh.open = OpenBlock::new(self.shape);
+        fresh.files = self.files.as_ref().map(|files| files.next_generation(self.basis.clone())).transpose()?;
+        // Not settled: its log is written at the end.
+        fresh.stored = self.files.is_some().then(Stored::default);
+        for (number, block) in self.blocks().enumerate() {
+            for row in 0..block.rows {
+                let slot = self.slots.slot((number * BLOCK_ROWS + row) as u32);
+                if let (Some(slot), Some((key, _)), Some(vector)) = (slot, block.key(row), block.vector(row)) {
+                    // Every one of them was checked when it was added.
+                    fresh.add_keyed(slot, &key, &vector).ok();
+                }
+            }
+        }
+        if let Some(files) = &mut fresh.files {
+            files.settle(&[])?;
+            files.write_head()?;
+        }
+        fresh.stored = None;
+        if let Some(old) = std::mem::replace(self, fresh).files
+            && let Err(error) = old.discard()
+        {
+            // The next opening takes the newer one and tries again.
+            tracing::warn!(%error, "vectors that were written anew are still there");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
