@@ -4,6 +4,7 @@ pub mod bank;
 pub mod catalogue;
 pub mod embed;
 pub mod error;
+pub mod eval;
 pub mod frame;
 pub mod index;
 pub mod learn;

@@ -7,6 +7,7 @@ mod bank;
 mod client;
 mod demo;
 mod doctor;
+mod eval;
 mod formats;
 mod import;
 mod init;
@@ -111,6 +112,8 @@ enum Command {
     Sync(sync::SyncArgs),
     /// Look for trouble
     Doctor(doctor::DoctorArgs),
+    /// Measure how good recall is on labelled sets, without a daemon
+    Eval(eval::EvalArgs),
     /// Watch three nodes on this machine live through a cut link
     Demo,
     /// List the trajectory formats that import reads
@@ -195,6 +198,7 @@ fn dispatch(command: Command, launch: impl Launch, context: &mut Context) -> Ans
     match command {
         Command::Up(args) => up::run(args, launch, context),
         Command::Formats => formats::run(context),
+        Command::Eval(args) => eval::run(args, context),
         Command::Demo => wait(demo::run(context)),
         Command::Init(args) => wait(init::run(args, context)),
         Command::Status => wait(status::run(context)),

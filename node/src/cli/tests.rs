@@ -477,3 +477,25 @@ fn doctor_finds_a_key_that_others_can_read_and_a_daemon_that_is_gone() {
     let response: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &response["ok"]), (1, &json!(false)));
 }
+
+#[test]
+fn eval_needs_no_daemon_and_tells_figures_with_intervals() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.jsonl");
+    let set = "{\"doc\": \"a\", \"task\": \"cancel a flight\"}\n{\"doc\": \"b\", \"task\": \"fix a failing test\"}\n\
+        {\"query\": \"call off a booked flight\", \"relevant\": [\"a\"]}\n";
+    std::fs::write(&file, set).unwrap();
+    let file = file.to_str().unwrap();
+    let (code, out, err) =
+        command(Path::new("/nowhere/home"), &["eval", "own", "--file", file, "--resamples", "50", "--json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&answer["sets"][0]["set"], &answer["sets"][1]["set"]), (&json!("own"), &json!("mine.jsonl")));
+    assert_eq!(answer["sets"][1]["systems"][2]["recall_1"]["value"], json!(1.0));
+    assert_eq!(answer["mean"][2]["system"], json!("hybrid"));
+    let (code, out, _) = command(Path::new("/nowhere/home"), &["eval", "--labelled", "/nowhere", "--resamples", "50"]);
+    assert!(code == 0 && out.contains("left out steps: cannot read /nowhere") && out.contains("nDCG@10"), "{out}");
+    assert_eq!(command(Path::new("/nowhere/home"), &["eval", "steps", "--labelled", "/nowhere"]).0, 4);
+    assert_eq!(command(Path::new("/nowhere/home"), &["eval", "other"]).0, 4);
+    assert_eq!(command(Path::new("/nowhere/home"), &["eval", "--file", "/nowhere/x.jsonl"]).0, 4);
+}

@@ -92,6 +92,9 @@ pub struct Gate {
     /// How much the bar sinks with the logarithm of the query's mass; see
     /// [`Weighed::mass`](crate::index::lexical::Weighed::mass).
     pub mass_gain: f32,
+    /// The mass of an ordinary question. A longer text says more, but is also nearer to everything by chance: it lowers the
+    /// bar no further.
+    pub mass_enough: f32,
     /// What coverage must reach for a query that the embedder cannot read, 0 to 1, before the rise.
     pub unreadable_bar: f32,
     /// What coverage must reach where the embedder failed, 0 to 1, before the rise.
@@ -125,6 +128,7 @@ impl Gate {
         bar: 0.67,
         bar_rise: 0.115,
         mass_gain: 0.188,
+        mass_enough: 4.5,
         unreadable_bar: 0.15,
         unknown_bar: 0.33,
         coverage_rise: 0.03,
@@ -157,7 +161,7 @@ impl Gate {
         match likeness {
             Likeness::Cosine(cosine) => Reading {
                 reached: self.spread.to_builtin(cosine) + self.coverage_slope * coverage,
-                bar: self.bar + self.bar_rise * reach - self.mass_gain * (1.0 + mass.max(0.0)).ln(),
+                bar: self.bar + self.bar_rise * reach - self.mass_gain * (1.0 + mass.clamp(0.0, self.mass_enough)).ln(),
             },
             Likeness::Unreadable => Reading { reached: coverage, bar: self.unreadable_bar + coverage_rise },
             Likeness::Unknown => Reading { reached: coverage, bar: self.unknown_bar + coverage_rise },
