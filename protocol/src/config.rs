@@ -68,6 +68,9 @@ pub const MAX_WANTED: usize = 1 << 20;
 pub const MAX_WANTED_OF_ONE: usize = 1 << 18;
 /// Parts of the tree one reconcile may ask about: the leaves of ten million records.
 pub const MAX_SESSION_PROBES: usize = 1 << 21;
+/// Records in a row that came by id alone, after which the tree is taken for broken here. One may have been lost on a link
+/// that is whole.
+pub const GAPS_TO_GRAFT: u32 = 2;
 /// Ids held back for a graft, per peer and bank.
 pub const MAX_GRAFT_IDS: usize = 4096;
 /// Published at once up to this many records are pushed whole; more are announced by id and fetched in batches.

@@ -3,14 +3,16 @@
 //! A fresh record travels whole along the links of a spanning tree (eager) and as an id alone along the others (lazy). All
 //! links start eager; the second copy of a record prunes the link it came over, so the tree builds itself from the first
 //! broadcast. An id whose record does not follow within a short wait shows a gap: the record is fetched from who announced
-//! it and that link is grafted into the tree. Announce is an optimisation: reconcile finds whatever it loses.
+//! it, and if that was not the first gap in a row, or a neighbour of the tree has just gone, that link is grafted into the
+//! tree. (Leitão grafts at the first. Where single messages are lost and the tree is whole, each graft then brings a second
+//! copy of the next record.) Announce is an optimisation: reconcile finds whatever it loses.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     admission::parse_item,
     bank::BankId,
-    config::{MAX_ADMITTING, MAX_GRAFT_IDS, MAX_HOPS, PUSH_BATCH},
+    config::{GAPS_TO_GRAFT, MAX_ADMITTING, MAX_GRAFT_IDS, MAX_HOPS, PUSH_BATCH},
     event::Incoming,
     identity::AuthorId,
     message::{Item, MAX_IDS, Message},
@@ -90,9 +92,9 @@ impl Node {
         }
         if !state.is_new(&id) {
             // Somebody else is nearer to where records come from: this link leaves the tree, on both sides.
-            if state.lazy.insert(peer) {
-                self.send(peer, Message::Prune { bank });
-            }
+            // Said each time: what was said before may have been lost.
+            state.lazy.insert(peer);
+            self.send(peer, Message::Prune { bank });
             return;
         }
         if state.admitting.len() >= MAX_ADMITTING {
@@ -101,6 +103,7 @@ impl Node {
             return;
         }
         state.lazy.remove(&peer);
+        state.gaps = 0;
         state.admitting.insert(id);
         // Noted as wanted from the pusher, so that it is fetched again should storage fail now.
         state.wanted.want(id, peer);
@@ -140,10 +143,14 @@ impl Node {
         if gap.is_empty() {
             return;
         }
+        // Many neighbours announce what was lost on one link; the first of them to be asked is enough.
+        let first = gap.iter().any(|id| !state.wanted.wants(id));
         for id in gap {
             state.wanted.want(id, peer);
         }
-        if state.lazy.remove(&peer) {
+        state.gaps += u32::from(first);
+        if state.gaps >= GAPS_TO_GRAFT && state.lazy.remove(&peer) {
+            state.gaps = 0;
             self.send(peer, Message::Graft { bank });
         }
         self.pump(bank, now);

@@ -2,6 +2,7 @@
 
 use crate::{
     bank::BankId,
+    config::GAPS_TO_GRAFT,
     event::Effect,
     identity::AuthorId,
     known::Known,
@@ -57,7 +58,10 @@ impl Node {
             state.responding.remove(&peer);
             state.resuming.remove(&peer);
             state.grafts.remove(&peer);
-            state.lazy.remove(&peer);
+            if !state.lazy.remove(&peer) {
+                // A neighbour of the tree is gone: the next gap is no accident.
+                state.gaps = GAPS_TO_GRAFT;
+            }
         }
         self.ask_disconnected(peer);
         let banks: Vec<BankId> = self.banks.keys().copied().collect();

@@ -65,6 +65,8 @@ pub(crate) struct BankState {
     pub wanted: Wanted,
     /// Ids announced and held back for a while, by who has them.
     pub grafts: BTreeMap<AuthorId, BTreeSet<RecordId>>,
+    /// Records in a row that were announced and not pushed.
+    pub gaps: u32,
     /// Storage failed: nothing is fetched before this.
     pub stalled_until: Option<Time>,
     pub sessions: BTreeMap<AuthorId, Session>,

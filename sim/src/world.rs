@@ -111,6 +111,8 @@ struct SimNode {
     /// Goes up at every start, so that what an earlier life had under way does nothing.
     life: u64,
     answered: BTreeMap<u64, (Vec<Answer>, Vec<AuthorId>)>,
+    /// When it is to be woken: one wake-up is under way at a time, or each message would leave one more for ever.
+    wake_at: Option<u64>,
     /// When its disk first had each record.
     since: BTreeMap<(BankId, RecordId), u64>,
     /// What was acknowledged to its own agent.
@@ -169,7 +171,18 @@ impl World {
                 disk.faults.files_twice = config.plant == Some(Plant::CountTwice(n));
                 disk.faults.loses_tail = config.plant == Some(Plant::LoseTail(n));
                 let (seq, answered, since) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-                SimNode { key, node, disk, seq, up: true, life: 0, answered, since, acknowledged: BTreeSet::new() }
+                SimNode {
+                    key,
+                    node,
+                    disk,
+                    seq,
+                    up: true,
+                    life: 0,
+                    answered,
+                    wake_at: None,
+                    since,
+                    acknowledged: BTreeSet::new(),
+                }
             })
             .collect();
         Self {
@@ -421,6 +434,7 @@ impl World {
         seed[8..16].copy_from_slice(&(n as u64).to_le_bytes());
         seed[16..24].copy_from_slice(&node.life.to_le_bytes());
         node.node = Node::new(node.key.author(), self.config.protocol.clone(), seed);
+        node.wake_at = None;
         node.up = true;
         for bank in self.nodes[n].disk.banks() {
             let held = self.nodes[n].disk.ids(&bank);
@@ -542,7 +556,8 @@ impl World {
                 }
             }
             Happening::Wake { node, life } => {
-                if self.lives(node, life) {
+                if self.lives(node, life) && self.nodes[node].wake_at == Some(at) {
+                    self.nodes[node].wake_at = None;
                     self.handle(node, Event::Tick);
                 }
             }
@@ -606,8 +621,11 @@ impl World {
             self.carry_out(n, effect);
         }
         if let Some(deadline) = self.nodes[n].node.next_deadline() {
-            let life = self.nodes[n].life;
-            self.schedule_at(deadline.0.max(self.now_ms), Happening::Wake { node: n, life });
+            let (life, at) = (self.nodes[n].life, deadline.0.max(self.now_ms));
+            if self.nodes[n].wake_at.is_none_or(|wake| at < wake) {
+                self.nodes[n].wake_at = Some(at);
+                self.schedule_at(at, Happening::Wake { node: n, life });
+            }
         }
     }
 
