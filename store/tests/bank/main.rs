@@ -2,8 +2,10 @@
 
 mod common;
 mod damage;
+mod faults;
 mod kill;
 mod model;
 mod rate;
 mod restore;
+mod upkeep;
 mod writing;
