@@ -170,8 +170,8 @@ pub trait MemoryApi: Clone + Send + Sync + 'static {
     /// Cuts (`true`) or heals (`false`) the link to a peer: while cut, it is neither dialled nor let in.
     fn block(&self, peer: String, blocked: bool) -> impl Future<Output = Answer<BlockResponse>> + Send;
     /// Imports files. Sends [`ImportEvent::File`] after each file is durable and [`ImportEvent::Progress`] in between;
-    /// the door adds the last event itself. When `events` is closed the client has gone: the import goes on to the end of
-    /// the current file and stops.
+    /// the door adds the last event itself. When `events` is closed the client has gone: the import stops soon,
+    /// with everything it wrote whole; repeating it goes on from there.
     fn import(
         &self,
         request: ImportRequest,

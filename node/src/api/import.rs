@@ -59,7 +59,7 @@ pub struct ImportResponse {
     pub runs: u64,
     /// Lessons that are new to the bank.
     pub lessons: u64,
-    /// Runs that were here already.
+    /// Runs, and lessons of imported banks, that were here already.
     pub duplicates: u64,
     /// What was left out.
     pub skipped: Vec<Skipped>,
@@ -97,7 +97,7 @@ pub struct ImportedFile {
     pub runs: u64,
     /// Ids of the lessons that are new to the bank.
     pub lessons: Vec<String>,
-    /// Runs that were here already.
+    /// Runs, and lessons of imported banks, that were here already.
     pub duplicates: u64,
     /// What was left out.
     #[serde(default)]

@@ -84,7 +84,7 @@ impl Questions {
 pub(super) fn expected_lessons(dir: &Path) -> Step<BTreeMap<String, BTreeSet<String>>> {
     let fail = |what: String| DemoError::new(format!("the example runs: {what}"));
     let outcomes = Outcomes::read(&dir.join("coding/outcomes.json")).map_err(|error| fail(error.to_string()))?;
-    let options = ReadOptions { format: None, outcomes: Some(&outcomes) };
+    let options = ReadOptions { outcomes: Some(&outcomes), ..ReadOptions::default() };
     let mut tasks: BTreeMap<String, Vec<Run>> = BTreeMap::new();
     for found in formats::expand(&[dir.to_owned()]) {
         if found.problem.is_some() || found.path.ends_with("outcomes.json") {

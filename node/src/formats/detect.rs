@@ -1,7 +1,7 @@
 //! Finds a file's container and format from its content.
 
 use super::split::{self, Piece, Splitter};
-use super::{BUFFER_BYTES, FileError, Format, formats, unknown};
+use super::{BUFFER_BYTES, Detect, FileError, Format, formats, unknown};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -9,8 +9,8 @@ use std::io::{self, BufReader, Read, Seek};
 
 /// How many items or lines are looked at to find the format: a broken first one must not hide the others.
 const SNIFF_ITEMS: usize = 16;
-/// Bytes looked at to tell text from binary.
-const SNIFF_BYTES: usize = 8 * 1024;
+/// Bytes looked at to tell text from binary, and the formats of text from each other.
+const SNIFF_BYTES: usize = 64 * 1024;
 /// Fields of a label row: an id, a verdict and a few figures.
 const MAX_ROW_FIELDS: usize = 12;
 /// Fields named in the message about an unknown format.
@@ -25,13 +25,24 @@ pub(super) enum Container {
     Array,
     /// One item a line.
     Lines,
+    /// A text that is no JSON.
+    Text,
 }
 
 /// Tells the container from the first bytes and lines.
-pub(super) fn container(open: &mut File, file: &str) -> Result<Container, FileError> {
+///
+/// Also the format, where it is one of text. `insists` says that the file is to be read as text whatever it looks like.
+pub(super) fn container(
+    open: &mut File,
+    file: &str,
+    insists: bool,
+) -> Result<(Container, Option<&'static Format>), FileError> {
     let unreadable = |error: io::Error| FileError::Unreadable { file: file.to_owned(), reason: error.to_string() };
     let mut head = Vec::new();
     open.take(SNIFF_BYTES as u64).read_to_end(&mut head).map_err(unreadable)?;
+    if head.starts_with(b"PK\x03\x04") {
+        return Err(FileError::Zip { file: file.to_owned() });
+    }
     if head.contains(&0) {
         return Err(FileError::Binary { file: file.to_owned() });
     }
@@ -54,8 +65,18 @@ pub(super) fn container(open: &mut File, file: &str) -> Result<Container, FileEr
         None => {
             return Err(FileError::Empty { file: file.to_owned() });
         }
-        Some(b'[') => return Ok(Container::Array),
-        Some(_) => {}
+        Some(_) if insists => return Ok((Container::Text, None)),
+        Some(b'{') => {}
+        Some(first) => {
+            // A list in a text may begin with a bracket, too.
+            let text = text_format(&head);
+            if text.is_some() {
+                return Ok((Container::Text, text));
+            }
+            if first == b'[' {
+                return Ok((Container::Array, None));
+            }
+        }
     }
     // Objects one a line, or one object over many lines: in the second case no line is an object by itself with the
     // field names of a run, unless the file is one line, and then both readings are the same. A first line that is no
@@ -69,15 +90,21 @@ pub(super) fn container(open: &mut File, file: &str) -> Result<Container, FileEr
             Some(Ok(line)) => {
                 let line = strip_bom(&line);
                 if field_names(line).is_some_and(|names| at == 0 || names.len() > 2) {
-                    return Ok(Container::Lines);
+                    return Ok((Container::Lines, None));
                 }
             }
         }
     }
     match first {
-        Some(b'{') => Ok(Container::Document),
+        Some(b'{') => Ok((Container::Document, None)),
         _ => Err(unknown(file, "it is not JSON")),
     }
+}
+
+/// The format of a text that is no JSON, from its first lines.
+fn text_format(head: &[u8]) -> Option<&'static Format> {
+    let head = String::from_utf8_lossy(strip_bom(head));
+    formats().iter().find(|format| matches!(format.detect, Detect::Lines(detect) if detect(&head)))
 }
 
 /// The first byte that is neither white space nor part of a byte order mark.
@@ -116,6 +143,7 @@ pub(super) fn format(container: Container, open: &mut File, file: &str) -> Resul
                 }
             }
         }
+        Container::Text => {}
         Container::Array | Container::Document => {
             let (mut splitter, _) = Splitter::new(input).map_err(unreadable)?;
             for _ in 0..SNIFF_ITEMS {
@@ -142,7 +170,9 @@ fn name(bytes: &[u8], file: &str) -> Result<Result<&'static Format, FileError>, 
         });
     };
     let names: BTreeSet<&str> = names.keys().map(String::as_str).collect();
-    if let Some(format) = formats().iter().find(|format| (format.detect)(&names)) {
+    if let Some(format) =
+        formats().iter().find(|format| matches!(format.detect, Detect::Fields(detect) if detect(&names)))
+    {
         return Ok(Ok(format));
     }
     if is_label_row(&names) {

@@ -5,7 +5,7 @@
 //! command printed, with its return code. `exit_status: "Submitted"` says that the agent handed something in and
 //! nothing about whether it was right, so a run without a row in a label table stays unknown.
 
-use super::{Format, decode};
+use super::{Detect, Format, Gives, Read, decode};
 use folklore_store::run::{Run, RunOutcome, Step};
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,9 +14,10 @@ use std::collections::BTreeSet;
 pub(super) const FORMAT: Format = Format {
     name: "mini-swe-agent",
     shape: "{info, messages[{role, content}], trajectory_format, instance_id}, one document a run; labels from --outcomes",
+    gives: Gives::Runs,
     from_description: false,
-    detect,
-    parse,
+    detect: Detect::Fields(detect),
+    read: Read::Run(parse),
 };
 
 #[derive(Deserialize)]

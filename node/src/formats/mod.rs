@@ -7,22 +7,53 @@
 //! One file a format. A format says which field names it knows itself by and turns one item's bytes into a
 //! [`Run`]; it does no I/O.
 
+mod aider;
+mod any_agent;
+mod arguments;
+mod atif;
+mod blobs;
+mod chat;
+mod claude_code;
+mod codex;
+mod cq;
 mod detect;
+mod dynamic_cheatsheet;
+mod gsm8k;
+mod inspect_ai;
+mod langfuse;
+mod lats;
+mod memento;
 mod mini_swe_agent;
+mod openhands;
+mod otlp;
 pub mod outcomes;
+mod parts;
+mod playbook;
+mod reader;
 mod reasoning_bank;
+mod reflexion;
+mod session;
+mod skillrl;
+mod spans;
 mod split;
+mod swe_agent;
 mod tau_bench;
 mod walk;
+mod who_and_when;
+mod words;
+mod workflow;
 
 pub use outcomes::{Outcomes, OutcomesError};
+pub use parts::{BankLesson, IMPORTED};
 pub use split::MAX_VALUE_BYTES;
 pub use walk::{Found, MAX_WALK_DEPTH, MAX_WALK_FILES, expand};
 
-use detect::{Container, strip_bom};
+use detect::Container;
 use folklore_store::run::Run;
-use serde::Deserialize;
-use split::{Piece, Splitter};
+use parts::{Gather, Parts};
+use reader::{Counted, Reader};
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader, Seek};
@@ -39,18 +70,79 @@ pub struct Format {
     pub name: &'static str,
     /// What files of it look like, for `folklore formats`.
     pub shape: &'static str,
+    /// What is in them.
+    pub gives: Gives,
     /// Written from a description, without having seen the producer's own files.
     pub from_description: bool,
-    /// Whether an item with these field names is of this format.
-    detect: fn(&BTreeSet<&str>) -> bool,
-    /// One item as a run, or why it is none. The second argument is the file's name, for formats that need a last hint.
-    parse: fn(&[u8], &str) -> Result<Run, String>,
+    detect: Detect,
+    read: Read,
+}
+
+/// What a format holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gives {
+    /// Runs, from which lessons are drawn here.
+    Runs,
+    /// Lessons that another system drew or that somebody wrote.
+    Lessons,
+    /// Both.
+    Both,
+}
+
+/// How a format is recognised.
+#[derive(Debug, Clone, Copy)]
+enum Detect {
+    /// By the field names of one item.
+    Fields(fn(&BTreeSet<&str>) -> bool),
+    /// By the first lines of a text that is not JSON.
+    Lines(fn(&str) -> bool),
+}
+
+/// How a format's items are read. Functions that get a text beside the bytes get the file's name, as a last hint.
+#[derive(Debug, Clone, Copy)]
+enum Read {
+    /// One item is one run, or why it is none.
+    Run(fn(&[u8], &str) -> Result<Run, String>),
+    /// One item holds several runs or lessons.
+    Several(fn(&[u8], &str, &mut Parts) -> Result<(), String>),
+    /// Items that belong together, such as the lines of one session.
+    Together(fn(&str) -> Box<dyn Gather>),
+    /// A text that is no JSON, line by line.
+    Text(fn(&str) -> Box<dyn Gather>),
 }
 
 /// Every format this build reads, in the order in which they are tried.
 #[must_use]
 pub fn formats() -> &'static [Format] {
-    const FORMATS: &[Format] = &[mini_swe_agent::FORMAT, tau_bench::FORMAT, reasoning_bank::FORMAT];
+    const FORMATS: &[Format] = &[
+        mini_swe_agent::FORMAT,
+        swe_agent::FORMAT,
+        openhands::EVENTS,
+        openhands::OUTPUT,
+        tau_bench::FORMAT,
+        reflexion::FORMAT,
+        lats::FORMAT,
+        who_and_when::FORMAT,
+        claude_code::FORMAT,
+        aider::FORMAT,
+        otlp::FORMAT,
+        any_agent::FORMAT,
+        langfuse::FORMAT,
+        inspect_ai::FORMAT,
+        gsm8k::SOLUTIONS,
+        skillrl::FORMAT,
+        playbook::FORMAT,
+        workflow::AWM,
+        memento::FORMAT,
+        dynamic_cheatsheet::FORMAT,
+        cq::FORMAT,
+        gsm8k::SOCRATIC,
+        reasoning_bank::FORMAT,
+        workflow::WEBARENA,
+        atif::FORMAT,
+        codex::FORMAT,
+    ];
     FORMATS
 }
 
@@ -69,6 +161,8 @@ pub struct ReadOptions<'a> {
     pub format: Option<&'static Format>,
     /// Labels for runs whose files have none.
     pub outcomes: Option<&'a Outcomes>,
+    /// Where to keep account of the bytes read so far; the sink may look at it.
+    pub position: Option<&'a Cell<u64>>,
 }
 
 /// One item of a file.
@@ -76,6 +170,8 @@ pub struct ReadOptions<'a> {
 pub enum Item {
     /// A run, tidied.
     Run(Box<Run>),
+    /// A lesson of another system's bank, checked.
+    Lesson(Box<BankLesson>),
     /// An item that could not be read; the rest of the file goes on.
     Skipped {
         /// Which one, e.g. `item 3`.
@@ -92,6 +188,8 @@ pub struct FileSummary {
     pub format: &'static str,
     /// Runs handed on.
     pub runs: usize,
+    /// Lessons handed on.
+    pub lessons: usize,
     /// Items skipped.
     pub skipped: usize,
     /// Runs that took their label from the table.
@@ -115,8 +213,8 @@ pub enum FileError {
         /// File name.
         file: String,
     },
-    /// A directory without anything to read.
-    #[error("{file} holds no .json, .jsonl or .traj file")]
+    /// A directory with nothing in it that can be read.
+    #[error("no run file is in {file}: runs are read from *.json, *.jsonl, *.traj, *.md and *.txt files")]
     NoFiles {
         /// Name of the directory.
         file: String,
@@ -133,15 +231,19 @@ pub enum FileError {
         /// File name.
         file: String,
     },
+    /// It is a packed archive.
+    #[error("{file} is a zip archive: unpack it first (a log of inspect_ai with 'inspect log convert --to json')")]
+    Zip {
+        /// File name.
+        file: String,
+    },
     /// It is JSON, but not one of the formats; or not JSON at all.
-    #[error("{file}: {reason}; known formats: {known} (--format NAME to insist on one)")]
+    #[error("{file}: {reason}; 'folklore formats' lists what is read (--format NAME to insist on one)")]
     UnknownFormat {
         /// File name.
         file: String,
         /// What was found instead.
         reason: String,
-        /// The formats of this build.
-        known: String,
     },
     /// A label table or another file that lies beside runs and holds none.
     #[error("{file}: not a run file ({what})")]
@@ -175,6 +277,11 @@ impl FileError {
     pub fn is_side_file(&self) -> bool {
         matches!(self, Self::NotARunFile { .. })
     }
+
+    /// Whether nothing in the file is of a known format.
+    fn is_unknown(&self) -> bool {
+        matches!(self, Self::UnknownFormat { .. } | Self::Empty { .. } | Self::Binary { .. })
+    }
 }
 
 /// Reads a file's runs into `sink`, in order, until the end or until `sink` breaks.
@@ -190,30 +297,26 @@ pub fn read_path(
         return Err(FileError::NotAFile { file });
     }
     let mut open = File::open(path).map_err(unreadable)?;
-    let container = detect::container(&mut open, &file)?;
+    let insists = options.format.is_some_and(|format| matches!(format.read, Read::Text(_)));
+    let (container, text_format) = detect::container(&mut open, &file, insists)?;
     open.rewind().map_err(unreadable)?;
-    let format = match options.format {
-        Some(format) => format,
-        None => detect::format(container, &mut open, &file)?,
+    let format = match (options.format, text_format) {
+        (Some(format), _) | (None, Some(format)) => format,
+        (None, None) => detect::format(container, &mut open, &file)?,
     };
     open.rewind().map_err(unreadable)?;
-    let mut reader =
-        Reader { file: &file, format, options, sink, runs: 0, skipped: 0, labelled: 0, first_reason: None };
-    let input = BufReader::with_capacity(BUFFER_BYTES, open);
-    match container {
-        Container::Array | Container::Document => reader.values(input).map_err(unreadable)?,
-        Container::Lines => reader.lines(input).map_err(unreadable)?,
+    let input = BufReader::with_capacity(BUFFER_BYTES, Counted { open, at: options.position });
+    let mut reader = Reader::new(&file, format, options, sink);
+    match (container, format.read) {
+        (_, Read::Text(_)) | (Container::Lines, _) => reader.lines(input).map_err(unreadable)?,
+        (Container::Text, _) => return Err(unknown(&file, "it is not JSON")),
+        (Container::Array | Container::Document, _) => reader.values(input).map_err(unreadable)?,
     }
-    let Reader { runs, skipped, labelled, first_reason, .. } = reader;
-    match first_reason {
-        // A document is one item: a second line for it would say the same thing twice.
-        Some(reason) if container == Container::Document && runs == 0 => Err(FileError::Broken { file, reason }),
-        _ => Ok(FileSummary { format: format.name, runs, skipped, labelled }),
-    }
+    reader.end()
 }
 
 fn unknown(file: &str, reason: &str) -> FileError {
-    FileError::UnknownFormat { file: file.to_owned(), reason: reason.to_owned(), known: known() }
+    FileError::UnknownFormat { file: file.to_owned(), reason: reason.to_owned() }
 }
 
 fn known() -> String {
@@ -221,89 +324,8 @@ fn known() -> String {
 }
 
 /// A path's last part for messages and sources: directories would tell where the importer keeps its files.
-fn file_name(path: &Path) -> String {
+pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}
-
-/// Reads one file's items into the sink.
-struct Reader<'a> {
-    file: &'a str,
-    format: &'static Format,
-    options: &'a ReadOptions<'a>,
-    sink: &'a mut dyn FnMut(Item) -> ControlFlow<()>,
-    runs: usize,
-    skipped: usize,
-    labelled: usize,
-    /// Why the first item that was skipped was.
-    first_reason: Option<String>,
-}
-
-impl Reader<'_> {
-    fn values(&mut self, input: BufReader<File>) -> io::Result<()> {
-        let (mut splitter, first) = Splitter::new(input)?;
-        let is_array = first == Some(b'[');
-        let mut at = 0;
-        while let Some(piece) = splitter.next()? {
-            at += 1;
-            let name = if is_array { format!("item {at}") } else { String::new() };
-            let flow = match piece {
-                Piece::Value(bytes) if at > 1 && !is_array => {
-                    drop(bytes);
-                    let _ = self.skip(format!("text {at}"), "there is more text behind the document".into());
-                    ControlFlow::Break(())
-                }
-                Piece::Value(bytes) => self.item(&bytes, &name),
-                Piece::Broken(reason) => self.skip(name, reason),
-                Piece::Truncated(reason) => self.skip(name, reason),
-            };
-            if flow.is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn lines(&mut self, mut input: BufReader<File>) -> io::Result<()> {
-        let mut at = 0;
-        while let Some(line) = split::next_line(&mut input)? {
-            at += 1;
-            let name = format!("line {at}");
-            let flow = match line {
-                Err(reason) => self.skip(name, reason),
-                Ok(line) if strip_bom(&line).iter().all(u8::is_ascii_whitespace) => ControlFlow::Continue(()),
-                Ok(line) => self.item(strip_bom(&line), &name),
-            };
-            if flow.is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn item(&mut self, bytes: &[u8], name: &str) -> ControlFlow<()> {
-        match (self.format.parse)(bytes, self.file) {
-            Err(reason) => self.skip(name.to_owned(), reason),
-            Ok(mut run) => {
-                run.source = [self.format.name, self.file, name].join(" ").trim_end().to_owned();
-                run.tidy();
-                if self.options.outcomes.is_some_and(|table| table.label(&mut run)) {
-                    self.labelled += 1;
-                }
-                self.runs += 1;
-                (self.sink)(Item::Run(Box::new(run)))
-            }
-        }
-    }
-
-    fn skip(&mut self, item: String, reason: String) -> ControlFlow<()> {
-        self.first_reason.get_or_insert_with(|| reason.clone());
-        if item.is_empty() {
-            // A document that is one item: the file's error says it.
-            return ControlFlow::Continue(());
-        }
-        self.skipped += 1;
-        (self.sink)(Item::Skipped { item, reason })
-    }
 }
 
 /// Decodes one item, with an error that a person can act on.

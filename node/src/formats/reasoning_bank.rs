@@ -5,7 +5,7 @@
 //! `memory_items` are lessons that another system distilled from the run; they point to no step, so they are not
 //! taken over as lessons here.
 
-use super::{Format, decode};
+use super::{Detect, Format, Gives, Read, decode};
 use folklore_store::run::{Run, RunOutcome, RunStatus, Step};
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,9 +14,10 @@ use std::collections::BTreeSet;
 pub(super) const FORMAT: Format = Format {
     name: "reasoning-bank",
     shape: "JSON lines of {task_id, query, think_list, action_list, status, memory_items, template_id}",
+    gives: Gives::Runs,
     from_description: true,
-    detect,
-    parse,
+    detect: Detect::Fields(detect),
+    read: Read::Run(parse),
 };
 
 #[derive(Deserialize)]

@@ -18,12 +18,22 @@ pub struct Found {
     pub path: PathBuf,
     /// Found by walking a directory, not named by the user: a side file there is passed over, not a fault.
     pub walked: bool,
+    /// Found by walking, and of a kind that is more often a readme than a run: passed over if no format knows it.
+    pub aside: bool,
     /// Why it is not to be read.
     pub problem: Option<FileError>,
 }
 
-/// The files behind `paths`: a file stands for itself, a directory for every `*.json`, `*.jsonl` and `*.traj` in it, in
-/// sorted order. Directories reached twice (links that go round) are entered once. A manifest that lies beside runs is
+impl Found {
+    /// Whether an error is no fault, because nobody named the file and it only lies beside runs.
+    #[must_use]
+    pub fn passes_over(&self, error: &FileError) -> bool {
+        (self.walked && error.is_side_file()) || (self.aside && error.is_unknown())
+    }
+}
+
+/// The files behind `paths`: a file stands for itself, a directory for every `*.json`, `*.jsonl`, `*.ndjson`, `*.traj`,
+/// `*.md` and `*.txt` in it, in sorted order. Directories reached twice (links that go round) are entered once. A manifest that lies beside runs is
 /// in the list as [`FileError::NotARunFile`].
 #[must_use]
 pub fn expand(paths: &[PathBuf]) -> Vec<Found> {
@@ -35,10 +45,10 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Found> {
                 // One that was reached before gave its files then.
                 if walk.directory(path, 0) && walk.found.len() == before {
                     let problem = Some(FileError::NoFiles { file: file_name(path) });
-                    walk.found.push(Found { path: path.clone(), walked: false, problem });
+                    walk.found.push(Found { path: path.clone(), walked: false, aside: false, problem });
                 }
             }
-            Ok(_) => walk.found.push(Found { path: path.clone(), walked: false, problem: None }),
+            Ok(_) => walk.found.push(Found { path: path.clone(), walked: false, aside: false, problem: None }),
             Err(error) => walk.problem(path, false, &error),
         }
     }
@@ -54,7 +64,7 @@ struct Walk {
 impl Walk {
     fn problem(&mut self, path: &Path, walked: bool, error: &io::Error) {
         let problem = FileError::Unreadable { file: file_name(path), reason: error.to_string() };
-        self.found.push(Found { path: path.to_owned(), walked, problem: Some(problem) });
+        self.found.push(Found { path: path.to_owned(), walked, aside: false, problem: Some(problem) });
     }
 
     /// Walks a directory. False when it was entered before.
@@ -95,9 +105,10 @@ impl Walk {
                 }
                 Ok(_) if is_candidate(&entry) => {
                     let file = file_name(&entry);
+                    let aside = has_extension(&entry, &["md", "txt"]);
                     let problem =
                         is_manifest(&file).then(|| FileError::NotARunFile { file, what: "a manifest".to_owned() });
-                    self.found.push(Found { path: entry, walked: true, problem });
+                    self.found.push(Found { path: entry, walked: true, aside, problem });
                 }
                 Ok(_) => {}
                 Err(error) if is_candidate(&entry) => self.problem(&entry, true, &error),
@@ -109,8 +120,12 @@ impl Walk {
 }
 
 fn is_candidate(path: &Path) -> bool {
+    has_extension(path, &["json", "jsonl", "ndjson", "traj", "md", "txt"])
+}
+
+fn has_extension(path: &Path, known: &[&str]) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    ["json", "jsonl", "traj"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+    known.iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
 /// Names of files that list other files.
@@ -127,11 +142,11 @@ mod tests {
     #[test]
     fn a_directory_without_files_to_read_is_named_once() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("notes.txt"), "{}").unwrap();
+        fs::write(dir.path().join("notes.pdf"), "{}").unwrap();
         let found = expand(&[dir.path().to_owned(), dir.path().to_owned()]);
         assert_eq!(found.len(), 1);
         let text = found[0].problem.as_ref().unwrap().to_string();
-        assert!(text.contains("no .json, .jsonl or .traj file"), "{text}");
+        assert!(text.contains("no run file is in"), "{text}");
     }
 
     #[test]
@@ -139,7 +154,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let sub = dir.path().join("b");
         fs::create_dir(&sub).unwrap();
-        for name in ["z.json", "a.traj", "notes.txt", "manifest.json", "b/c.JSONL"] {
+        for name in ["z.json", "a.traj", "notes.pdf", "readme.md", "manifest.json", "b/c.JSONL"] {
             fs::write(dir.path().join(name), "{}").unwrap();
         }
         std::os::unix::fs::symlink(dir.path(), sub.join("round")).unwrap();
@@ -151,6 +166,7 @@ mod tests {
             ("c.JSONL", true, false),
             ("dangling.json", true, true),
             ("manifest.json", true, true),
+            ("readme.md", true, false),
             ("z.json", true, false),
             ("missing", false, true),
         ];

@@ -1,10 +1,13 @@
 //! Import: finished runs from files into the bank, and what they teach.
 //!
+//! Lessons that another system drew come with some formats; they are taught as they are, with `imported` as their origin.
+//!
 //! A run and the lessons it teaches by itself are written as one atomic group, so an import that is killed can simply be
 //! repeated: what is there counts as a duplicate, the rest follows. Contrasts, which need all runs of a task, are drawn when
 //! the files are done, from what the store then holds of each task.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet},
     fs,
     ops::ControlFlow,
@@ -26,17 +29,20 @@ use super::{
 };
 use crate::{
     api::{self, Answer, ApiError, ImportEvent, ImportedFile},
-    formats::{self, Item, Outcomes, ReadOptions},
+    formats::{self, BankLesson, FileError, Item, Outcomes, ReadOptions},
 };
 
-/// Runs of one group.
-const GROUP_RUNS: usize = 64;
+/// Runs and lessons of one group.
+const GROUP_ITEMS: usize = 64;
 /// Bytes of runs in one group, about.
 const GROUP_BYTES: usize = 4 * 1024 * 1024;
 /// Runs of one task that a contrast is drawn from; the first by digest.
 const MAX_CONTRASTED: usize = 64;
 /// Reports of things left out that one answer carries; beyond, they are counted.
 const MAX_REPORTED: usize = 10_000;
+
+/// Bytes of one file between two reports of how far it is.
+const PROGRESS_BYTES: u64 = 1024 * 1024;
 
 /// The name of the one backend so far.
 const EXTRACTIVE: &str = "extractive";
@@ -75,41 +81,46 @@ impl Memory {
         let format = format.map_err(|error| ApiError::bad_request(error.to_string()))?;
         let outcomes = request.outcomes.as_deref().map(Outcomes::read).transpose();
         let outcomes = outcomes.map_err(|error| ApiError::bad_request(error.to_string()))?;
-        let options = ReadOptions { format, outcomes: outcomes.as_ref() };
+        let position = Cell::new(0);
+        let options = ReadOptions { format, outcomes: outcomes.as_ref(), position: Some(&position) };
 
         let found = formats::expand(&request.paths);
         let size = |path: &Path| fs::metadata(path).map_or(0, |m| m.len());
         let total_bytes: u64 = found.iter().map(|f| size(&f.path)).sum();
-        let mut import = Import { memory: self, bank, done: api::ImportResponse::default(), tasks: BTreeSet::new() };
-        let mut done_bytes = 0;
+        let (done, tasks) = (api::ImportResponse::default(), BTreeSet::new());
+        let mut import = Import { memory: self, bank, events, total_bytes, done_bytes: 0, done, tasks };
         let mut fruitless: Vec<&PathBuf> = request.paths.iter().filter(|path| path.is_dir()).collect();
         for entry in found {
-            if entry.walked && entry.problem.as_ref().is_some_and(formats::FileError::is_side_file) {
+            if entry.walked && entry.problem.as_ref().is_some_and(FileError::is_side_file) {
                 continue; // A label table or the like beside the runs; nobody named it.
             }
+            if matches!(entry.problem, Some(FileError::NoFiles { .. })) {
+                continue; // Said below, together with directories that hold only such.
+            }
             let path = entry.path.display().to_string();
-            let progress = ImportEvent::Progress { path: path.clone(), done_bytes, total_bytes };
-            if events.blocking_send(progress).is_err() {
+            position.set(0);
+            if !import.progress(&path, 0) {
                 break; // The client has gone. What is done is durable; the rest can be imported again.
             }
             let mut file = ImportedFile { path: path.clone(), ..ImportedFile::default() };
-            match entry.problem {
+            let (error, stopped) = match &entry.problem {
+                Some(_) => (None, false),
+                None => import.read(&entry.path, &options, &mut file)?,
+            };
+            match error.as_ref().or(entry.problem.as_ref()) {
+                Some(error) if entry.passes_over(error) => continue,
                 Some(error) => file.skipped.push(api::Skipped { path, item: None, reason: error.to_string() }),
-                None => match import.read(&entry.path, &options, &mut file)? {
-                    Some(error) if entry.walked && error.is_side_file() => continue,
-                    Some(error) => file.skipped.push(api::Skipped { path, item: None, reason: error.to_string() }),
-                    None => {}
-                },
+                None => {}
             }
             fruitless.retain(|dir| !entry.path.starts_with(dir));
-            done_bytes += size(&entry.path);
+            import.done_bytes += size(&entry.path);
             import.count(&file);
-            if events.blocking_send(ImportEvent::File(file)).is_err() {
+            if stopped || events.blocking_send(ImportEvent::File(file)).is_err() {
                 break;
             }
         }
         for dir in fruitless {
-            let reason = "no run file is in it: runs are read from *.json, *.jsonl and *.traj files".to_owned();
+            let reason = FileError::NoFiles { file: formats::file_name(dir) }.to_string();
             import.done.skipped.push(api::Skipped { path: dir.display().to_string(), item: None, reason });
         }
         import.contrast(events)?;
@@ -117,42 +128,70 @@ impl Memory {
     }
 }
 
+/// Runs and lessons that are written together.
+#[derive(Default)]
+struct Group {
+    runs: Vec<Run>,
+    lessons: Vec<BankLesson>,
+    /// Of the runs' steps, about.
+    bytes: usize,
+}
+
 struct Import<'m> {
     memory: &'m Memory,
     bank: StoreBank,
+    events: &'m mpsc::Sender<ImportEvent>,
+    /// Of all files.
+    total_bytes: u64,
+    /// Of the files that are done.
+    done_bytes: u64,
     done: api::ImportResponse,
     /// Tasks that got a run or a label, for the contrasts.
     tasks: BTreeSet<String>,
 }
 
 impl Import<'_> {
-    /// Reads a file to its end; what stopped the reading before that, if something did.
+    /// Says how far the import is; false when nobody listens any more.
+    fn progress(&self, path: &str, position: u64) -> bool {
+        let (done_bytes, total_bytes) = (self.done_bytes + position, self.total_bytes);
+        self.events.blocking_send(ImportEvent::Progress { path: path.to_owned(), done_bytes, total_bytes }).is_ok()
+    }
+
+    /// Reads a file to its end; what stopped the reading before that, if something did, and whether the client has gone.
     fn read(
         &mut self,
         path: &Path,
         options: &ReadOptions<'_>,
         file: &mut ImportedFile,
-    ) -> Answer<Option<formats::FileError>> {
-        let mut group = Vec::new();
-        let mut bytes = 0;
-        let mut failure = None;
+    ) -> Answer<(Option<FileError>, bool)> {
+        let mut group = Group::default();
+        let (mut failure, mut stopped, mut told) = (None, false, 0);
         let shown = file.path.clone();
         let result = formats::read_path(path, options, &mut |item| {
             match item {
+                Item::Skipped { .. } if file.skipped.len() >= MAX_REPORTED => {}
                 Item::Skipped { item, reason } => {
                     file.skipped.push(api::Skipped { path: shown.clone(), item: Some(item), reason });
                 }
+                Item::Lesson(lesson) => group.lessons.push(*lesson),
                 Item::Run(mut run) => {
                     clean_run(&mut run);
-                    bytes +=
-                        run.steps.iter().map(|s| s.think.len() + s.action.len() + s.observation.len()).sum::<usize>();
-                    group.push(*run);
-                    if group.len() >= GROUP_RUNS || bytes >= GROUP_BYTES {
-                        bytes = 0;
-                        if let Err(error) = self.write(std::mem::take(&mut group), file) {
-                            failure = Some(error);
-                            return ControlFlow::Break(());
-                        }
+                    let bytes = run.steps.iter().map(|s| s.think.len() + s.action.len() + s.observation.len());
+                    group.bytes += bytes.sum::<usize>();
+                    group.runs.push(*run);
+                }
+            }
+            if group.runs.len() + group.lessons.len() >= GROUP_ITEMS || group.bytes >= GROUP_BYTES {
+                if let Err(error) = self.write(std::mem::take(&mut group), file) {
+                    failure = Some(error);
+                    return ControlFlow::Break(());
+                }
+                let position = options.position.map_or(0, Cell::get);
+                if position >= told + PROGRESS_BYTES {
+                    told = position;
+                    if !self.progress(&shown, position) {
+                        stopped = true;
+                        return ControlFlow::Break(());
                     }
                 }
             }
@@ -162,11 +201,12 @@ impl Import<'_> {
             return Err(error);
         }
         self.write(group, file)?;
-        Ok(result.err())
+        Ok((result.err(), stopped))
     }
 
-    /// Writes runs, with what each teaches by itself, as one group.
-    fn write(&mut self, runs: Vec<Run>, file: &mut ImportedFile) -> Answer<()> {
+    /// Writes runs, with what each teaches by itself, and lessons, as one group.
+    fn write(&mut self, group: Group, file: &mut ImportedFile) -> Answer<()> {
+        let Group { runs, lessons, .. } = group;
         let mut rows = Vec::new();
         let mut fresh: Vec<Run> = Vec::new();
         let mut seen = BTreeSet::new();
@@ -193,7 +233,9 @@ impl Import<'_> {
             fresh.push(run);
         }
         let induced = learn::separately(&fresh, &|id| self.given(id));
-        let claims = self.claims(induced, &fresh, &mut file.no_lesson);
+        let mut claims = self.claims(induced, &fresh, &mut file.no_lesson);
+        file.no_lesson.truncate(MAX_REPORTED);
+        self.imported(lessons, &mut claims, file);
         let (records, outcomes) =
             self.memory.write(&self.bank.id, Batch { claims, runs: rows, skip_if_taught: true })?;
         for outcome in outcomes {
@@ -204,6 +246,38 @@ impl Import<'_> {
         }
         file.lessons.extend(records.iter().filter_map(|r| r.claim().body()).map(|id| id.to_string()));
         Ok(())
+    }
+
+    /// Claims on lessons of other banks.
+    fn imported(&self, lessons: Vec<BankLesson>, claims: &mut Vec<(Claim, Option<Lesson>)>, file: &mut ImportedFile) {
+        for BankLesson { source, mut fields, mut evidence } in lessons {
+            let mut struck = Struck::default();
+            struck.clean_draft(&mut fields);
+            struck.clean(&mut evidence.agent);
+            struck.clean(&mut evidence.judged_by);
+            match Lesson::new(fields) {
+                Ok(lesson)
+                    if self.has_spoken(&lesson) || claims.iter().any(|(_, old)| old.as_ref() == Some(&lesson)) =>
+                {
+                    file.duplicates += 1;
+                }
+                Ok(lesson) => {
+                    let claim = Claim::Taught { lesson_id: lesson.id(), evidence: evidence.normalised() };
+                    claims.push((claim, Some(lesson)));
+                }
+                // Redaction can make a text longer than it was.
+                Err(error) => file.skipped.push(api::Skipped {
+                    path: file.path.clone(),
+                    item: Some(source),
+                    reason: error.to_string(),
+                }),
+            }
+        }
+    }
+
+    /// Whether this node once taught a lesson in this bank; it may have been withdrawn since, and is not taught again.
+    fn has_spoken(&self, lesson: &Lesson) -> bool {
+        self.memory.0.catalogue.has_spoken(&self.bank.id, &lesson.id(), &self.memory.me())
     }
 
     /// A lesson that a run says it had been given.
@@ -230,8 +304,7 @@ impl Import<'_> {
         let mut claims = Vec::new();
         for draft in induced.lessons {
             match lesson_of(&draft) {
-                // What this node once taught here it does not teach again: it may have been withdrawn since.
-                Ok(lesson) if self.memory.0.catalogue.has_spoken(&self.bank.id, &lesson.id(), &self.memory.me()) => {}
+                Ok(lesson) if self.has_spoken(&lesson) => {}
                 Ok(lesson) => {
                     let claim = Claim::Taught { lesson_id: lesson.id(), evidence: draft.evidence };
                     claims.push((claim, Some(lesson)));

@@ -1,0 +1,148 @@
+//! One small example of every format, written for these tests, and what it gives.
+
+/// Format, content, runs, lessons.
+pub const SAMPLES: &[(&str, &str, usize, usize)] = &[
+    (
+        "mini-swe-agent",
+        r#"{"instance_id":"acme__tiny-1","info":{"exit_status":"Submitted","submission":"diff"},"messages":[{"role":"user","content":"fix"},{"role":"assistant","content":"THOUGHT: go\n```bash\nls\n```"},{"role":"user","content":"a"}],"trajectory_format":"mini-swe-agent-1"}"#,
+        1,
+        0,
+    ),
+    (
+        "swe-agent",
+        r#"{"environment":"main","trajectory":[{"action":"ls","observation":"a","response":"r","thought":"t","state":{"open_file":"n/a"}}],"history":[{"role":"user","content":"ISSUE:\nfix\n\nINSTRUCTIONS: go","is_demo":false}],"info":{"exit_status":"submitted","submission":"diff"},"replay_config":{"problem_statement":{"text":"fix","id":"acme__tiny-1"},"agent":{"model":{"name":"m"}}}}"#,
+        1,
+        0,
+    ),
+    (
+        "openhands-events",
+        r#"[{"id":0,"source":"user","action":"message","args":{"content":"fix"}},{"id":1,"source":"agent","action":"run","args":{"command":"ls","thought":"t"},"tool_call_metadata":{"model_response":{"model":"m"}}},{"id":2,"source":"agent","cause":1,"observation":"run","content":"a","extras":{"metadata":{"exit_code":1}}}]"#,
+        1,
+        0,
+    ),
+    (
+        "openhands",
+        r#"{"instance_id":"acme__tiny-1","issue":{"owner":"o","repo":"r","number":5,"title":"T","body":"B"},"instruction":"fix","history":[{"action":"run","command":"ls"},[{"action":"edit","args":{"path":"a"}},{"observation":"edit","content":"ok"}]],"git_patch":"","metadata":{"llm_config":{"model":"m"}},"test_result":{"report":{"resolved":true}},"report":{"resolved":true},"success":true,"result_explanation":"ok","error":null}"#,
+        1,
+        0,
+    ),
+    (
+        "tau-bench",
+        r#"[{"task_id":1,"reward":0.0,"trial":0,"info":{"task":{"instruction":"cancel","actions":[{"name":"cancel_order","kwargs":{"id":"1"}}]},"reward_info":{"info":{"outputs":{"7":false}}}},"traj":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"get_order","arguments":"{\"id\":1}"}}]},{"role":"tool","content":"{}"}]}]"#,
+        1,
+        0,
+    ),
+    ("reflexion", r#"[{"name":"env_0","memory":["I took the wrong plate."],"is_success":false}]"#, 1, 1),
+    (
+        "reflexion",
+        r#"{"name":"mbpp_1","prompt":"def f():","test":"t","solution":"s","is_solved":true,"reflections":["It ignores 0."]}"#,
+        1,
+        1,
+    ),
+    (
+        "lats",
+        r#"{"name":"h/1","prompt":"def f():","implementations":["a","b"],"test_feedback":["bad"],"reflections":["r"],"solution":"b","is_solved":true,"acc":1.0}"#,
+        1,
+        0,
+    ),
+    (
+        "who-and-when",
+        r#"{"question":"q","question_ID":"1","ground_truth":"g","history":[{"role":"assistant","name":"A","content":"q"},{"role":"user","name":"B","content":"x\n```python\nrun()\n```"},{"role":"user","name":"Computer_terminal","content":"exitcode: 1"}],"mistake_agent":"B","mistake_step":"1","mistake_reason":"r","is_correct":false,"level":1}"#,
+        1,
+        0,
+    ),
+    (
+        "claude-code",
+        "{\"type\":\"summary\",\"summary\":\"s\",\"leafUuid\":\"x\"}\n{\"type\":\"user\",\"sessionId\":\"s\",\"uuid\":\"1\",\"parentUuid\":null,\"message\":{\"role\":\"user\",\"content\":\"fix\"}}\n{\"type\":\"assistant\",\"sessionId\":\"s\",\"uuid\":\"2\",\"parentUuid\":\"1\",\"message\":{\"role\":\"assistant\",\"model\":\"m\",\"content\":[{\"type\":\"text\",\"text\":\"ok\"},{\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"Bash\",\"input\":{\"command\":\"ls\"}}]}}\n{\"type\":\"user\",\"sessionId\":\"s\",\"uuid\":\"3\",\"parentUuid\":\"2\",\"message\":{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":\"a\"}]}}",
+        1,
+        0,
+    ),
+    (
+        "aider",
+        "# aider chat started at 2024-01-01 10:00:00\n\n> Models: m with diff edit format\n\n#### fix it\n\nDone.\n\n> Applied edit to a.py\n",
+        1,
+        0,
+    ),
+    (
+        "otlp",
+        r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"a","spanId":"1","name":"chat","startTimeUnixNano":"1","status":{"code":2,"message":"m"},"attributes":[{"key":"gen_ai.input.messages","value":{"stringValue":"[{\"role\":\"user\",\"content\":\"q\"}]"}},{"key":"gen_ai.output.messages","value":{"arrayValue":{"values":[{"kvlistValue":{"values":[{"key":"role","value":{"stringValue":"assistant"}},{"key":"content","value":{"stringValue":"a"}}]}}]}}}],"events":[{"name":"gen_ai.choice","attributes":[]}]}]}]}]}"#,
+        1,
+        0,
+    ),
+    (
+        "any-agent",
+        r#"{"spans":[{"name":"call_llm","start_time":1,"parent":{"span_id":null},"context":{"trace_id":115825058289444712299650141807529952578},"status":{"status_code":"ok"},"attributes":{"gen_ai.operation.name":"call_llm","gen_ai.request.model":"m","gen_ai.input.messages":"[{\"role\":\"user\",\"content\":\"q\"}]","gen_ai.output":"[{\"tool.name\":\"t\",\"tool.args\":{}}]"}},{"name":"execute_tool t","start_time":2,"attributes":{"gen_ai.operation.name":"execute_tool","gen_ai.tool.name":"t","gen_ai.tool.args":"{}","gen_ai.output":"r"}}],"final_output":"f"}"#,
+        1,
+        0,
+    ),
+    (
+        "langfuse",
+        r#"{"trace":{"name":"t","input":"q","scores":[{"name":"success","value":1,"source":"API","dataType":"BOOLEAN","comment":"c"}]},"observations":[{"type":"GENERATION","name":"g","startTime":"1","model":"m","level":"ERROR","statusMessage":"s","input":[{"role":"user","content":"q"}],"output":{"role":"assistant","content":"","tool_calls":[{"id":"c","function":{"name":"t","arguments":"{}"}}]}},{"type":"TOOL","name":"t","startTime":"2","input":{},"output":"r"}]}"#,
+        1,
+        0,
+    ),
+    (
+        "inspect",
+        r#"{"version":2,"status":"success","eval":{"task":"t","model":"m"},"plan":{},"samples":[{"id":1,"epoch":1,"input":"q","target":"t","messages":[{"role":"user","content":"attachment://a"},{"role":"assistant","content":"x"}],"scores":{"s":{"value":"I","explanation":"e"}},"attachments":{"a":"q"},"error":null}]}"#,
+        1,
+        0,
+    ),
+    (
+        "gsm8k-solutions",
+        r#"{"question":"q","ground_truth":"g","6b_finetuning":{"is_correct":true,"solution":"1 + 1 = <<1+1=2>>2\n#### 2"}}"#,
+        1,
+        0,
+    ),
+    (
+        "skillrl",
+        r#"[{"memory_id":"m","contextual_description":"classified as 'clean' to x","tags":{"environment":"e","outcome":"Success"},"content":{"task_meta":{"original_goal":"g"},"refined_trajectory":{"refined_trajectory":[{"action":"a","critical_observation":"o"}]},"strategic_guidelines":{"planning_pattern":"p","mistakes_to_avoid":[{"trigger_condition":"t","bad_action":"b"}]}}}]"#,
+        0,
+        2,
+    ),
+    (
+        "skillrl",
+        "{\n\"general_skills\":[{\"skill_id\":\"g\",\"title\":\"t\",\"principle\":\"p\",\"when_to_apply\":\"w\"}],\n\"task_specific_skills\":{\"x\":[{\"skill_id\":\"h\",\"title\":\"t\",\"principle\":\"q\"}]},\n\"common_mistakes\":[{\"mistake_id\":\"e\",\"description\":\"d\",\"how_to_avoid\":\"h\"}]}",
+        0,
+        3,
+    ),
+    ("ace-playbook", "## RULES\n[shr-00001] Look first.\nThen go.\n[shr-00002] helpful=1 harmful=0 :: Ask.\n", 0, 2),
+    ("awm", "Query: Upvote\n<think>\nt\n</think>\n<action>\nclick('1')\n</action>\n", 0, 1),
+    ("memento", r#"{"case":"q","plan":"{\"plan\":[{\"id\":1,\"description\":\"d\"}]}","case_label":"positive"}"#, 0, 1),
+    (
+        "dynamic-cheatsheet",
+        r#"{"input":"q","target":"a","steps":[{"generator_output":"o","current_cheatsheet":null}],"final_answer":"a","final_cheatsheet":"<memory_item><description>d</description><example>e</example></memory_item>"}"#,
+        1,
+        1,
+    ),
+    (
+        "cq",
+        r#"[{"domains":["api"],"insight":{"summary":"s","detail":"d","action":"a"},"context":{"languages":["l"],"frameworks":[],"pattern":"p"},"created_by":"c"}]"#,
+        0,
+        1,
+    ),
+    ("gsm8k-socratic", r#"{"question":"q","answer":"How? ** So <<1+1=2>>2\n#### 2"}"#, 0, 1),
+    (
+        "reasoning-bank",
+        r#"{"task_id":1,"query":"q","think_list":["t"],"action_list":["a"],"status":"success","memory_items":[],"template_id":2}"#,
+        1,
+        0,
+    ),
+    (
+        "webarena-text",
+        "Objective: buy\n<observation>page</observation>\n<think>t</think><action>click('1')</action>\n",
+        1,
+        0,
+    ),
+    (
+        "atif",
+        r#"{"schema_version":"ATIF-v1.4","session_id":"s","agent":{"name":"a","model_name":"m"},"steps":[{"step_id":1,"source":"user","message":"q"},{"step_id":2,"source":"agent","message":"m","reasoning_content":"r","tool_calls":[{"tool_call_id":"c","function_name":"f","arguments":{}}],"observation":{"results":[{"source_call_id":"c","content":"o"}]}}]}"#,
+        1,
+        0,
+    ),
+    (
+        "codex",
+        "{\"timestamp\":\"t\",\"type\":\"session_meta\",\"payload\":{\"id\":\"s\",\"instructions\":null}}\n{\"timestamp\":\"t\",\"type\":\"turn_context\",\"payload\":{\"model\":\"m\"}}\n{\"timestamp\":\"t\",\"type\":\"response_item\",\"payload\":{\"type\":\"message\",\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"fix\"}]}}\n{\"timestamp\":\"t\",\"type\":\"response_item\",\"payload\":{\"type\":\"function_call\",\"name\":\"shell\",\"arguments\":\"{\\\"command\\\":[\\\"ls\\\"]}\",\"call_id\":\"c\"}}\n{\"timestamp\":\"t\",\"type\":\"response_item\",\"payload\":{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":\"a\"}}",
+        1,
+        0,
+    ),
+];
