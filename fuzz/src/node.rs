@@ -37,7 +37,7 @@ pub fn runs(bytes: &[u8]) {
             }
             ControlFlow::Continue(())
         };
-        let summary = formats::read_path(&file, &ReadOptions { format, outcomes: None }, &mut sink);
+        let summary = formats::read_path(&file, &ReadOptions { format, outcomes: None, position: None }, &mut sink);
         if let Ok(summary) = summary {
             assert_eq!(summary.runs, runs);
         }
