@@ -11,5 +11,6 @@ pub mod http;
 pub mod memory;
 pub mod metrics;
 pub mod network;
+pub mod service;
 pub mod settings;
 pub mod ticket;
