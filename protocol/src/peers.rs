@@ -86,7 +86,10 @@ pub enum DialTarget {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dialling {
+    /// Doubles the wait each time; a connection that ended counts too.
     failures: u32,
+    /// Dials that came to nothing.
+    in_vain: u32,
     /// A dial is under way since then.
     under_way: Option<Time>,
     /// Not before.
@@ -176,9 +179,9 @@ impl Peer {
         if self.connected || self.addresses.is_empty() { None } else { self.dialling.next() }
     }
 
-    /// Dials and connections that came to nothing since the last one that stood.
+    /// Dials that came to nothing since it was last connected.
     pub fn failures(&self) -> u32 {
-        self.dialling.failures
+        self.dialling.in_vain
     }
 
     /// Until when it is shut out for breaking the protocol.
@@ -226,7 +229,7 @@ impl Peers {
 
     /// Addresses that were named and whose peer is not known yet, each with when it is dialled next and how often it failed.
     pub fn unnamed(&self) -> impl Iterator<Item = (&str, Option<Time>, u32)> {
-        self.unnamed.iter().map(|(address, dialling)| (address.as_str(), dialling.next(), dialling.failures))
+        self.unnamed.iter().map(|(address, dialling)| (address.as_str(), dialling.next(), dialling.in_vain))
     }
 
     /// Notes that a peer is said to hold a bank of this node's: a candidate.
@@ -314,6 +317,7 @@ impl Peers {
             },
         };
         dialling.failed(config, rng, now);
+        dialling.in_vain = dialling.in_vain.saturating_add(1);
     }
 
     /// An address turned out to be this node's own, or to be served by a peer that is connected already.
@@ -603,7 +607,12 @@ mod tests {
         assert_eq!(peers.due(Time(5)), [(DialTarget::Address("somewhere".into()), vec!["somewhere".into()])]);
         peers.connected_to(peer(1), Some("somewhere".into()), 1);
         assert_eq!(peers.next_due(), None);
-        peers.disconnected(&peer(1), &Config::default(), &mut ChaCha8Rng::from_seed([0; 32]), Time(9));
-        assert!(peers.next_due().is_some(), "and is then dialled for ever");
+        let (config, mut rng) = (Config::default(), ChaCha8Rng::from_seed([0; 32]));
+        peers.disconnected(&peer(1), &config, &mut rng, Time(9));
+        let due = peers.next_due().expect("and is then dialled for ever");
+        assert_eq!(peers.get(&peer(1)).map(Peer::failures), Some(0), "that a connection ended is no dial in vain");
+        assert_eq!(peers.due(due).len(), 1);
+        peers.dial_failed(&DialTarget::Peer(peer(1)), &config, &mut rng, due);
+        assert_eq!(peers.get(&peer(1)).map(Peer::failures), Some(1));
     }
 }

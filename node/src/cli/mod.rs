@@ -269,10 +269,11 @@ fn log_to_stderr(verbose: u8) {
     let own = |level: &str| {
         ["folklore_node", "folklore_store", "folklore_protocol"].map(|name| format!("{name}={level}")).join(",")
     };
+    // libp2p's DHT warns that it knows nobody, which for a node without a public bank is how it should be.
     let filter = match verbose {
-        0 => "warn".to_owned(),
-        1 => format!("warn,{}", own("info")),
-        2 => format!("info,{}", own("debug")),
+        0 => "warn,libp2p_kad=error".to_owned(),
+        1 => format!("warn,libp2p_kad=error,{}", own("info")),
+        2 => format!("info,libp2p_kad=error,{}", own("debug")),
         _ => "debug".to_owned(),
     };
     let filter = EnvFilter::try_from_env("FOLKLORE_LOG").unwrap_or_else(|_| EnvFilter::new(filter));

@@ -46,6 +46,16 @@ impl Neighbours {
         self.since.remove(peer);
     }
 
+    /// Those that are connected beyond what is enough, idle ones only, the longest known first.
+    fn too_many(&self, now: Time, idle: impl Fn(&AuthorId) -> bool) -> Vec<AuthorId> {
+        let long = |since: &Time| now - *since >= LONELY_MS;
+        let lonely = self.since.iter().filter(|(peer, since)| long(since) && idle(peer));
+        let mut lonely: Vec<(Time, AuthorId)> = lonely.map(|(peer, since)| (*since, *peer)).collect();
+        lonely.sort_unstable();
+        lonely.truncate(self.since.len().saturating_sub(self.enough));
+        lonely.into_iter().map(|(_, peer)| peer).collect()
+    }
+
     pub(super) fn dial_failed(&mut self, target: &DialTarget, error: &DialError) {
         // No fault of the peer's, and nothing to be done about.
         if matches!(error, DialError::AlreadyConnected(_) | DialError::AlreadyDialing) {
@@ -100,23 +110,67 @@ impl Engine {
     /// Lets go of peers with which no bank is shared and that nobody named, the longest known first, while more are connected
     /// than are of use. They came by the DHT, by a relay, or by themselves.
     pub(super) fn let_go(&self) {
-        let connected = self.neighbours.since.len();
-        if connected <= self.neighbours.enough {
+        if self.neighbours.since.len() <= self.neighbours.enough {
             return;
         }
-        let now = self.clock.now();
         let relays = self.network.reach().relays;
-        let mut lonely: Vec<(Time, AuthorId)> = Vec::new();
-        for (peer, since) in &self.neighbours.since {
-            let idle = self.node.peers().get(peer).is_none_or(|p| p.banks.is_empty() && !p.is_kept());
-            if idle && now - *since >= LONELY_MS && !relays.contains(&peer.0) {
-                lonely.push((*since, *peer));
-            }
-        }
-        lonely.sort_unstable();
-        for (_, peer) in lonely.into_iter().take(connected - self.neighbours.enough) {
+        let idle = |peer: &AuthorId| {
+            let shares_nothing = self.node.peers().get(peer).is_none_or(|p| p.banks.is_empty() && !p.is_kept());
+            shares_nothing && !relays.contains(&peer.0)
+        };
+        for peer in self.neighbours.too_many(self.clock.now(), idle) {
             tracing::debug!(%peer, "nothing is shared with it, letting it go");
             self.network.close(peer.0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(n: u8) -> AuthorId {
+        AuthorId([n; 32])
+    }
+
+    #[test]
+    fn strangers_that_share_nothing_are_let_go_when_there_are_too_many_and_no_others() {
+        let mut neighbours = Neighbours::new(3);
+        for n in 0..8 {
+            neighbours.connected(peer(n), None, Time(u64::from(10 - n)));
+        }
+        let idle = |p: &AuthorId| *p != peer(7);
+        assert!(neighbours.too_many(Time(1000), idle).is_empty(), "each has its time first");
+        let later = Time(LONELY_MS + 100);
+        // Eight are connected and three are enough: five go, of those that may, the longest known first.
+        assert_eq!(neighbours.too_many(later, idle), [6, 5, 4, 3, 2].map(peer));
+        assert!(neighbours.too_many(later, |_| false).is_empty());
+        for n in 2..7 {
+            neighbours.disconnected(&peer(n));
+        }
+        assert!(neighbours.too_many(later, idle).is_empty(), "three are enough");
+    }
+
+    #[test]
+    fn why_a_dial_failed_is_remembered_until_it_does_not() {
+        let mut neighbours = Neighbours::new(3);
+        let target = DialTarget::Peer(peer(1));
+        neighbours.dial_failed(&target, &DialError::Full);
+        neighbours.dial_failed(&target, &DialError::AlreadyDialing);
+        assert_eq!(neighbours.error_of(&peer(1)), Some(DialError::Full.to_string()));
+        neighbours.dial_failed(&DialTarget::Address("a:1".into()), &DialError::NoAddress);
+        neighbours.connected(peer(1), Some("a:1"), Time(5));
+        assert_eq!((neighbours.error_of(&peer(1)), neighbours.error_at("a:1")), (None, None));
+        for n in 0..10_000u32 {
+            neighbours.dial_failed(&DialTarget::Address(n.to_string()), &DialError::NoAddress);
+        }
+        assert!(neighbours.errors.len() <= MAX_ERRORS);
+    }
+
+    #[test]
+    fn the_dht_hears_a_hash_and_not_the_id() {
+        let bank = BankId([7; 32]);
+        assert_ne!(dht_key(&bank), bank.0);
+        assert_ne!(dht_key(&bank), dht_key(&BankId([8; 32])));
     }
 }

@@ -1,7 +1,5 @@
 //! One dial: which addresses are still to be tried, and how libp2p's errors are told.
 
-use std::io;
-
 use libp2p::{
     Multiaddr, TransportError,
     memory_connection_limits::MemoryUsageLimitExceeded,
@@ -134,8 +132,9 @@ impl Attempt {
         })
     }
 
-    /// Notes how a dial failed, and leaves what is still worth trying. `psk`: this node has a pre-shared key.
-    pub(super) fn failed(&mut self, error: SwarmDialError, psk: bool) {
+    /// Notes how a dial failed, and leaves what is still worth trying. `strangers` says of an address whether somebody there
+    /// did answer, under another pre-shared key than this node's.
+    pub(super) fn failed(&mut self, error: SwarmDialError, strangers: impl Fn(&Multiaddr) -> bool) {
         let told = match error {
             SwarmDialError::WrongPeerId { obtained, address } => {
                 if self.expected.is_some() {
@@ -152,7 +151,7 @@ impl Attempt {
                 if self.expected.is_some() {
                     self.remaining.clear();
                 }
-                match psk && failures.iter().any(|(_, error)| met_somebody(error)) {
+                match failures.iter().any(|(address, _)| strangers(address)) {
                     true => DialError::PreSharedKey(describe(&failures)),
                     false => DialError::Unreachable(describe(&failures)),
                 }
@@ -205,28 +204,6 @@ impl Attempt {
         let error = self.error.unwrap_or(DialError::NoAddress);
         (self.target, error, self.permit)
     }
-}
-
-/// Whether a dial got as far as talking to somebody: the host took the connection, and then something else than silence
-/// went wrong. Told from the text: on its way up through the layers of a transport an error keeps that alone for certain.
-fn met_somebody(error: &TransportError<io::Error>) -> bool {
-    let TransportError::Other(error) = error else { return false };
-    let text = error.to_string();
-    let code = text.split_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
-    let kind = code.map(|code| io::Error::from_raw_os_error(code).kind());
-    let nobody = matches!(
-        kind,
-        Some(
-            io::ErrorKind::ConnectionRefused
-                | io::ErrorKind::HostUnreachable
-                | io::ErrorKind::NetworkUnreachable
-                | io::ErrorKind::NetworkDown
-                | io::ErrorKind::AddrNotAvailable
-                | io::ErrorKind::PermissionDenied
-                | io::ErrorKind::TimedOut
-        )
-    );
-    !nobody && !text.to_ascii_lowercase().contains("timeout")
 }
 
 fn describe(failures: &[(Multiaddr, TransportError<std::io::Error>)]) -> String {

@@ -1,13 +1,15 @@
 //! The bounded queue of frames that wait for one peer, and the table of the links that are up.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use libp2p::Multiaddr;
 use tokio::sync::Notify;
 
 use super::{
+    addr::without_peer,
     event::{Route, SendError},
     frame::MAX_FRAME_BYTES,
     identity::PeerKey,
@@ -18,6 +20,9 @@ use super::{
 /// How many peers that are not connected keep their byte counts. Beyond, the counts of some of them are forgotten:
 /// identities cost a stranger nothing.
 const MAX_REMEMBERED_TRAFFIC: usize = 1024;
+
+/// Dials whose outcome is awaited; more than may be under way.
+const MAX_HALF_MET: usize = 1024;
 
 /// What waits to be written to one peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +120,8 @@ pub(super) struct Registry {
     listening: Mutex<Vec<String>>,
     reach: Mutex<Reach>,
     pub(super) hits: LimitHits,
+    /// Dialled addresses where somebody answered under a pre-shared key, and where what follows has not been understood yet.
+    half_met: Mutex<HashSet<Multiaddr>>,
 }
 
 impl Registry {
@@ -170,6 +177,20 @@ impl Registry {
 
     pub(super) fn set_listening(&self, addresses: Vec<String>) {
         *lock(&self.listening) = addresses;
+    }
+
+    /// Somebody answered at a dialled address, under some pre-shared key: whether it is the same shows in what follows.
+    pub(super) fn half_met(&self, address: &Multiaddr) {
+        let mut addresses = lock(&self.half_met);
+        if addresses.len() >= MAX_HALF_MET {
+            addresses.clear();
+        }
+        addresses.insert(without_peer(address));
+    }
+
+    /// Whether somebody answered at an address and nothing more came of it. Asked once.
+    pub(super) fn was_half_met(&self, address: &Multiaddr) -> bool {
+        lock(&self.half_met).remove(&without_peer(address))
     }
 
     pub(super) fn reach(&self) -> Reach {

@@ -95,7 +95,6 @@ pub(super) struct Driver {
     pub(super) dht: Dht,
     /// Whether what is listened on is offered as the address of circuits: for a relay that was told of no other.
     offers_listening: bool,
-    psk: bool,
     /// Addresses dialled from the port that is listened on.
     via: Vec<String>,
     metrics: Option<Arc<Metrics>>,
@@ -115,7 +114,7 @@ impl Driver {
         commands: mpsc::UnboundedReceiver<Command>,
         registry: Arc<Registry>,
     ) -> Result<Self, StartError> {
-        let mut swarm = build_swarm(config)?;
+        let mut swarm = build_swarm(config, &registry)?;
         for text in &config.announce {
             swarm.add_external_address(Address::parse(text)?.multiaddr_without_peer());
         }
@@ -150,7 +149,6 @@ impl Driver {
             relays,
             dht: Dht::new(config.dht, config.dht_interval),
             offers_listening: config.relay.is_some() && config.announce.is_empty(),
-            psk: config.psk.is_some(),
             via,
             metrics: config.metrics.clone(),
         })
@@ -305,7 +303,7 @@ impl Driver {
                 }
                 Err(error) => {
                     self.note_dial_error(&error);
-                    attempt.failed(error, self.psk);
+                    attempt.failed(error, |address| self.registry.was_half_met(address));
                 }
             }
         }
@@ -408,7 +406,7 @@ impl Driver {
             SwarmEvent::OutgoingConnectionError { connection_id, error, .. } => {
                 self.note_dial_error(&error);
                 if let Some(mut attempt) = self.attempts.remove(&connection_id) {
-                    attempt.failed(error, self.psk);
+                    attempt.failed(error, |address| self.registry.was_half_met(address));
                     self.dial(attempt);
                 }
             }
@@ -485,6 +483,7 @@ impl Driver {
             ConnectedPoint::Listener { send_back_addr, .. } => send_back_addr,
         };
         let attempt = self.attempts.remove(&connection);
+        self.registry.was_half_met(address);
         let standing = |entry: &Peer| entry.connections.borrow().iter().any(|c| c.route.is_relayed());
         let punched = attempt.is_none() && self.peers.get(&key).is_some_and(standing);
         let connection = Connection {

@@ -1,10 +1,11 @@
 //! How the swarm is put together: transports, limits of streams, behaviours.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use libp2p::{
     PeerId, Swarm, Transport, autonat,
     core::{
+        ConnectedPoint,
         muxing::StreamMuxerBox,
         transport::{Boxed, timeout::TransportTimeout},
         upgrade,
@@ -12,7 +13,7 @@ use libp2p::{
     dcutr, identify,
     identity::Keypair,
     kad, mdns, memory_connection_limits, noise, ping,
-    pnet::PnetConfig,
+    pnet::{PnetConfig, PnetError},
     quic, relay,
     swarm::{self, NetworkBehaviour, behaviour::toggle::Toggle},
     tcp, yamux,
@@ -26,6 +27,7 @@ use super::{
     dht,
     event::StartError,
     identity::keypair,
+    link::Registry,
     providers::Providers,
     stall::Stalling,
 };
@@ -60,7 +62,7 @@ pub(super) struct Behaviour {
 }
 
 /// A swarm with the behaviour and the transports of the carrier, listening nowhere yet.
-pub(super) fn build_swarm(config: &NetworkConfig) -> Result<Swarm<Behaviour>, StartError> {
+pub(super) fn build_swarm(config: &NetworkConfig, registry: &Arc<Registry>) -> Result<Swarm<Behaviour>, StartError> {
     let keypair = keypair(&config.keypair_secret).ok_or(StartError::Key)?;
     let local = keypair.public().to_peer_id();
 
@@ -100,7 +102,7 @@ pub(super) fn build_swarm(config: &NetworkConfig) -> Result<Swarm<Behaviour>, St
         dial_back: config.relay.as_ref().map(|_| autonat::v2::server::Behaviour::default()).into(),
         dht: dht::behaviour(local),
     };
-    let transport = transports(config, &keypair, relayed).map_err(StartError::Transport)?;
+    let transport = transports(config, &keypair, relayed, registry.clone()).map_err(StartError::Transport)?;
     let settings = swarm::Config::with_tokio_executor().with_max_negotiating_inbound_streams(NEGOTIATING_STREAMS);
     Ok(Swarm::new(transport, behaviour, local, settings))
 }
@@ -113,6 +115,7 @@ fn transports(
     config: &NetworkConfig,
     keypair: &Keypair,
     relayed: relay::client::Transport,
+    registry: Arc<Registry>,
 ) -> Result<Transports, String> {
     let noise = || noise::Config::new(keypair).map_err(|error| error.to_string());
     let mut muxer = yamux::Config::default();
@@ -128,7 +131,17 @@ fn transports(
             .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)))
             .boxed(),
         Some(key) => tcp
-            .and_then(move |stream, _| PnetConfig::new(key).handshake(stream))
+            .and_then(move |stream, point| {
+                let registry = registry.clone();
+                async move {
+                    let stream = PnetConfig::new(key).handshake(stream).await?;
+                    // Only numbers have been exchanged: with another key both now read noise, and mostly wait for more of it.
+                    if let ConnectedPoint::Dialer { address, .. } = &point {
+                        registry.half_met(address);
+                    }
+                    Ok::<_, PnetError>(stream)
+                }
+            })
             .upgrade(upgrade::Version::V1Lazy)
             .authenticate(noise()?)
             .multiplex(muxer.clone())
