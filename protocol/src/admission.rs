@@ -44,7 +44,7 @@ impl Node {
         }
         if ids.is_empty() {
             self.send(peer, Message::Records { bank, request, items: Vec::new(), absent: Vec::new(), unknown });
-        } else if self.may_serve(peer) {
+        } else if self.may_serve(peer, bank, request) {
             ids.truncate(MAX_FETCH);
             let ticket = self.issue(Pending::Serve { peer, bank, request, unknown });
             self.emit(Effect::Load { ticket, bank, ids, budget_bytes });
@@ -75,9 +75,31 @@ impl Node {
                 break;
             }
             self.send(peer, Message::Fetch { bank, request, budget_bytes: budget_bytes as u32, ids });
+            self.ask_for_suggestions(bank, peer);
             self.set_timer(now + self.config.request_timeout_ms, Timer::Request { bank, request });
         }
         self.check_resumed(bank, now);
+    }
+
+    /// A peer has too much to do for this node: what was asked goes back, to others at once and to it after a while.
+    pub(crate) fn receive_busy(&mut self, peer: AuthorId, bank: BankId, request: u64, now: Time) {
+        self.ask_refused(request, peer);
+        let Some(state) = self.banks.get_mut(&bank) else { return };
+        if !state.wanted.is_asked(request, &peer) {
+            return;
+        }
+        state.wanted.end(request, false);
+        state.wanted.pause(peer);
+        let connection = self.peers.get(&peer).map_or(0, |p| p.connection);
+        self.set_timer(now + self.config.busy_pause_ms, Timer::Busy { bank, peer, connection });
+        self.pump(bank, now);
+    }
+
+    pub(crate) fn busy_over(&mut self, bank: BankId, peer: AuthorId, now: Time) {
+        if let Some(state) = self.banks.get_mut(&bank) {
+            state.wanted.resume(&peer);
+            self.pump(bank, now);
+        }
     }
 
     pub(crate) fn receive_records(

@@ -20,6 +20,11 @@ pub struct Config {
     pub dial_backoff_ms: u64,
     /// Longest wait before dialling again. Peers that went away are tried for ever.
     pub dial_backoff_cap_ms: u64,
+    /// A peer that said it is busy is asked again after this.
+    pub busy_pause_ms: u64,
+    /// A peer that has at least this many records for this node is asked which of them to fetch first. Fewer come so soon that
+    /// their order matters little.
+    pub suggest_from: usize,
     /// A failed write (disk full, say) is tried again after this.
     pub admit_retry_ms: u64,
 }
@@ -35,6 +40,8 @@ impl Default for Config {
             graft_delay_ms: 500,
             dial_backoff_ms: 500,
             dial_backoff_cap_ms: 30_000,
+            busy_pause_ms: 500,
+            suggest_from: 64,
             admit_retry_ms: 5_000,
         }
     }
