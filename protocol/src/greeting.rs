@@ -130,6 +130,12 @@ impl Node {
                 self.timers.insert((at, number, Timer::Reconcile { bank: *bank, peer, connection }));
             }
         }
+        for bank in self.banks.keys().copied().collect::<Vec<_>>() {
+            if self.peers.get(&peer).is_some_and(|p| p.banks.contains(&bank)) {
+                self.want_bodies(bank, peer);
+                self.pump(bank, now);
+            }
+        }
         for (bank, resumes, it_resumes) in differing {
             if resumes {
                 self.resume(bank, peer, now);

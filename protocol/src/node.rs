@@ -41,7 +41,12 @@ pub(crate) enum Pending {
 #[derive(Debug)]
 pub(crate) enum PushedAs {
     Fetched,
-    Pushed { item: Item, hops: u32 },
+    Pushed {
+        item: Item,
+        hops: u32,
+    },
+    /// Known, but for the body that now came.
+    Completed,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +73,8 @@ pub(crate) struct BankState {
     pub wanted: Wanted,
     /// Ids announced and held back for a while, by who has them.
     pub grafts: BTreeMap<AuthorId, BTreeSet<RecordId>>,
+    /// Held without the body that they name: nobody who was here had it.
+    pub bodiless: BTreeSet<RecordId>,
     /// How far each peer was asked what to fetch first.
     pub suggestions: BTreeMap<AuthorId, Suggestions>,
     /// Records in a row that were announced and not pushed.
@@ -86,6 +93,11 @@ pub(crate) struct BankState {
 impl BankState {
     pub(crate) fn is_new(&self, id: &RecordId) -> bool {
         !self.known.contains(id) && !self.admitting.contains(id)
+    }
+
+    /// Whether a body that came is one that was lacking.
+    pub(crate) fn completes(&self, id: &RecordId, body: Option<&Vec<u8>>) -> bool {
+        body.is_some() && self.bodiless.contains(id) && !self.admitting.contains(id)
     }
 
     /// Whether a record with this short id is known or with storage.

@@ -58,7 +58,10 @@ impl Disk {
                     let own = item.body.clone();
                     item.body = before.replace(own.clone()).unwrap_or(own);
                 }
-                if held.contains_key(&item.record.id()) {
+                if let Some((_, body)) = held.get_mut(&item.record.id()) {
+                    if body.is_none() {
+                        *body = item.body.map(Into::into);
+                    }
                     return Admission::Known;
                 }
                 let body_is_good = item.body.as_ref().is_none_or(|b| Lesson::from_bytes(b).is_ok());

@@ -310,6 +310,12 @@ impl World {
         self.publish(n, bank, numbers.into_iter().map(taught))
     }
 
+    /// Puts a record on the disk of node `n`, with the body it names or, as one that lost it would have it, without.
+    pub fn place(&mut self, n: usize, bank: BankId, record: &Record, body: Option<Arc<[u8]>>) {
+        self.nodes[n].disk.write(bank, &[(record.clone(), body)]);
+        self.handle(n, Event::BankOpened { bank, held: vec![record.id()] });
+    }
+
     /// Node `n` withdraws lesson number `number`. `None` if its disk took nothing.
     pub fn withdraw(&mut self, n: usize, bank: BankId, number: u64) -> Option<RecordId> {
         let claim = Claim::Withdrawn { lesson_id: lesson(number).id(), reason: "it misleads".into() };

@@ -180,6 +180,8 @@ impl Node {
             self.stop_resuming(bank, &peer);
             self.start_session(bank, peer, now);
         }
+        self.want_bodies(bank, peer);
+        self.pump(bank, now);
         let at = now + jittered(self.config.reconcile_every_ms, &mut self.rng);
         self.set_timer(at, Timer::Reconcile { bank, peer, connection });
     }
