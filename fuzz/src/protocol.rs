@@ -216,6 +216,10 @@ fn feed(node: &mut Node, event: Event, now: Time) {
                 Effect::Load { ticket, ids, .. } => {
                     events.push(Event::Loaded { ticket, items: Vec::new(), absent: ids });
                 }
+                Effect::Suggest { ticket, count, .. } => {
+                    let ids = (0..40).map(held_id).take(count).collect();
+                    events.push(Event::Suggested { ticket, ids });
+                }
                 Effect::Search { ticket, .. } => events.push(Event::Found { ticket, items: Vec::new() }),
                 Effect::Dial { .. } | Effect::Disconnect { .. } | Effect::Answered { .. } => {}
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     bank::BankId,
-    config::MAX_ADMITTING,
+    config::{BODIES_ASKED, MAX_ADMITTING, MAX_BODILESS},
     event::{Admission, Effect, Incoming, Ticket},
     fetch::Batch,
     identity::AuthorId,
@@ -44,7 +44,7 @@ impl Node {
         }
         if ids.is_empty() {
             self.send(peer, Message::Records { bank, request, items: Vec::new(), absent: Vec::new(), unknown });
-        } else if self.may_serve(peer) {
+        } else if self.may_serve(peer, bank, request) {
             ids.truncate(MAX_FETCH);
             let ticket = self.issue(Pending::Serve { peer, bank, request, unknown });
             self.emit(Effect::Load { ticket, bank, ids, budget_bytes });
@@ -75,9 +75,43 @@ impl Node {
                 break;
             }
             self.send(peer, Message::Fetch { bank, request, budget_bytes: budget_bytes as u32, ids });
+            self.ask_for_suggestions(bank, peer);
             self.set_timer(now + self.config.request_timeout_ms, Timer::Request { bank, request });
         }
         self.check_resumed(bank, now);
+    }
+
+    /// Asks a peer for bodies that nobody had who was here before: a few of them, beginning anywhere.
+    pub(crate) fn want_bodies(&mut self, bank: BankId, peer: AuthorId) {
+        let from = RecordId(std::array::from_fn(|_| rand_core::Rng::next_u32(&mut self.rng) as u8));
+        let Some(state) = self.banks.get_mut(&bank).filter(|state| !state.bodiless.is_empty()) else { return };
+        let round = state.bodiless.range(from..).chain(state.bodiless.range(..from));
+        let some: Vec<RecordId> =
+            round.filter(|id| !state.admitting.contains(*id)).take(BODIES_ASKED).copied().collect();
+        for id in some {
+            state.wanted.want(id, peer);
+        }
+    }
+
+    /// A peer has too much to do for this node: what was asked goes back, to others at once and to it after a while.
+    pub(crate) fn receive_busy(&mut self, peer: AuthorId, bank: BankId, request: u64, now: Time) {
+        self.ask_refused(request, peer);
+        let Some(state) = self.banks.get_mut(&bank) else { return };
+        if !state.wanted.is_asked(request, &peer) {
+            return;
+        }
+        state.wanted.end(request, false);
+        state.wanted.pause(peer);
+        let connection = self.peers.get(&peer).map_or(0, |p| p.connection);
+        self.set_timer(now + self.config.busy_pause_ms, Timer::Busy { bank, peer, connection });
+        self.pump(bank, now);
+    }
+
+    pub(crate) fn busy_over(&mut self, bank: BankId, peer: AuthorId, now: Time) {
+        if let Some(state) = self.banks.get_mut(&bank) {
+            state.wanted.resume(&peer);
+            self.pump(bank, now);
+        }
     }
 
     pub(crate) fn receive_records(
@@ -119,9 +153,16 @@ impl Node {
                     if state.known.contains(&record.id()) {
                         idle.insert(ShortId::of(&record.id()));
                     }
-                    if state.is_new(&record.id()) {
+                    let completes = state.completes(&record.id(), body.as_ref());
+                    if completes || state.is_new(&record.id()) {
+                        if body.is_none()
+                            && record.fields().claim.body().is_some()
+                            && state.bodiless.len() < MAX_BODILESS
+                        {
+                            state.bodiless.insert(record.id());
+                        }
                         state.admitting.insert(record.id());
-                        admit.push((record.id(), PushedAs::Fetched));
+                        admit.push((record.id(), if completes { PushedAs::Completed } else { PushedAs::Fetched }));
                         incoming.push(Incoming { record, body });
                     }
                 }
@@ -178,19 +219,27 @@ impl Node {
                     }
                     state.wanted.resolve(id);
                     self.resolved(bank, Which::Id(&id), None, true, now);
-                    if new {
-                        match how {
-                            PushedAs::Fetched => fetched.push(id),
-                            PushedAs::Pushed { item, hops } => self.forward(bank, from, id, item, hops),
+                    match how {
+                        PushedAs::Completed => {
+                            if let Some(state) = self.banks.get_mut(&bank) {
+                                state.bodiless.remove(&id);
+                            }
                         }
+                        PushedAs::Fetched if new => fetched.push(id),
+                        PushedAs::Pushed { item, hops } if new => self.forward(bank, from, id, item, hops),
+                        _ => {}
                     }
                 }
                 Admission::Declined => {
                     state.known.decline(id);
+                    state.bodiless.remove(&id);
                     state.wanted.resolve(id);
                     self.resolved(bank, Which::Id(&id), None, true, now);
                 }
                 Admission::Invalid => {
+                    if !state.known.contains(&id) {
+                        state.bodiless.remove(&id);
+                    }
                     // The id does not cover the signature, so another peer may have the true record.
                     if state.wanted.drop_source(&ShortId::of(&id), &from) {
                         self.resolved(bank, Which::Id(&id), Some(&from), false, now);

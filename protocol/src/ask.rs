@@ -65,6 +65,17 @@ impl Node {
         }
     }
 
+    /// A peer is too busy for a query: it stays silent.
+    pub(crate) fn ask_refused(&mut self, request: u64, peer: AuthorId) {
+        let Some(asked) = self.asks.by_number.get_mut(&request) else { return };
+        if asked.waiting.remove(&peer) {
+            asked.silent.insert(peer);
+        }
+        if asked.waiting.is_empty() {
+            self.end_ask(request);
+        }
+    }
+
     pub(crate) fn ask_disconnected(&mut self, peer: AuthorId) {
         let mut done = Vec::new();
         for (number, asked) in &mut self.asks.by_number {
@@ -85,7 +96,7 @@ impl Node {
     }
 
     pub(crate) fn receive_ask(&mut self, peer: AuthorId, bank: BankId, request: u64, query: String, hits: u32) {
-        if self.may_serve(peer) {
+        if self.may_serve(peer, bank, request) {
             let ticket = self.issue(Pending::Search { peer, bank, request });
             self.emit(Effect::Search { ticket, bank, query, hits });
         }

@@ -24,6 +24,15 @@ pub enum DecodeError {
         /// The version byte found.
         found: u8,
     },
+    /// A greeting in another version of the protocol.
+    #[error(
+        "protocol version {found}, this node speaks {}: update the older of the two",
+        crate::message::PROTOCOL_VERSION
+    )]
+    Protocol {
+        /// The version it is in.
+        found: u32,
+    },
     /// More bytes than the value may have.
     #[error("{len} bytes, the limit is {limit}")]
     TooLong {

@@ -20,6 +20,11 @@ pub struct Config {
     pub dial_backoff_ms: u64,
     /// Longest wait before dialling again. Peers that went away are tried for ever.
     pub dial_backoff_cap_ms: u64,
+    /// A peer that said it is busy is asked again after this.
+    pub busy_pause_ms: u64,
+    /// A peer that has at least this many records for this node is asked which of them to fetch first. Fewer come so soon that
+    /// their order matters little.
+    pub suggest_from: usize,
     /// A failed write (disk full, say) is tried again after this.
     pub admit_retry_ms: u64,
 }
@@ -35,6 +40,8 @@ impl Default for Config {
             graft_delay_ms: 500,
             dial_backoff_ms: 500,
             dial_backoff_cap_ms: 30_000,
+            busy_pause_ms: 500,
+            suggest_from: 64,
             admit_retry_ms: 5_000,
         }
     }
@@ -52,6 +59,11 @@ pub const MAX_STRIKES: u32 = 8;
 pub const STRUCK_OUT_MS: u64 = 3_600_000;
 /// A dial whose outcome has not come after this is tried again, milliseconds. Longer than any transport tries.
 pub const DIAL_GIVEN_UP_MS: u64 = 60_000;
+/// Records held without the body they name that are remembered, so that others are asked for it; and how many of them a peer
+/// is asked for when it comes, and at each regular comparison.
+pub const MAX_BODILESS: usize = 4096;
+/// How many bodies that are lacking a peer is asked for at a time.
+pub const BODIES_ASKED: usize = 16;
 /// Requests under way with one peer: one being answered while the next is on its way.
 pub const REQUESTS_PER_PEER: usize = 2;
 /// Loads and searches under way for one peer; more are refused as busy.

@@ -147,6 +147,21 @@ pub enum Event {
         /// Records that teach the lessons found, best first, with bodies.
         items: Vec<Item>,
     },
+    /// Answers [`Effect::Suggest`].
+    Suggested {
+        /// As given.
+        ticket: Ticket,
+        /// The most useful first.
+        ids: Vec<RecordId>,
+    },
+    /// What agents here are working on, the latest first, as texts that may be shown to peers. From now on these are shown to
+    /// peers that have many records for this node, so that those near to them come first; with none (as at the beginning)
+    /// nothing is shown, and the latest of each author come first.
+    WorkingOn {
+        /// At most [`MAX_NEAR`](crate::message::MAX_NEAR) are used, each cut to
+        /// [`MAX_NEAR_BYTES`](crate::message::MAX_NEAR_BYTES).
+        texts: Vec<String>,
+    },
     /// An agent here asks the connected peers.
     Ask {
         /// Comes back in [`Effect::Answered`].
@@ -221,6 +236,20 @@ pub enum Effect {
         query: String,
         /// How many hits.
         hits: u32,
+    },
+    /// Say which records held are the most useful to a peer that has many to fetch.
+    Suggest {
+        /// For [`Event::Suggested`].
+        ticket: Ticket,
+        /// Of which bank.
+        bank: BankId,
+        /// What they should be near to. Where that is nothing, or says nothing more: the highest seq of each author, then the
+        /// second highest of each, and so on.
+        near: Vec<String>,
+        /// Leave out so many of the first.
+        from: usize,
+        /// At most so many.
+        count: usize,
     },
     /// A query of this node's own has ended.
     Answered {

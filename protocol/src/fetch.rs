@@ -9,7 +9,7 @@
 //! How much is asked for at once follows from how much the connection has carried: a tenth of it, and not less than a few
 //! records. So however often a link breaks, what was on its way when it did is a small part of what came over it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::{
     config::{AT_STAKE, LEAST_BATCH_BYTES, MAX_WANTED, MAX_WANTED_OF_ONE, REQUESTS_PER_PEER},
@@ -20,6 +20,8 @@ use crate::{
 
 /// Most peers remembered as a source of one record.
 const MAX_SOURCES: usize = 8;
+/// Most suggestions kept of one peer.
+const MAX_PREFERRED: usize = 2 * MAX_FETCH;
 /// How many records to ask for before any has shown how large they are.
 const LEAST_BATCH_RECORDS: usize = 4;
 
@@ -53,6 +55,10 @@ pub(crate) struct Wanted {
     requests: BTreeMap<u64, Request>,
     /// Connected sources, with the bytes of records that came from each on this connection.
     present: BTreeMap<AuthorId, u64>,
+    /// Sources that said they are busy: nothing is asked of them for a while.
+    paused: BTreeSet<AuthorId>,
+    /// What each source suggested to ask it for first, in that order.
+    preferred: BTreeMap<AuthorId, VecDeque<ShortId>>,
     /// Bytes and number of all records that came, to tell how many fit a batch.
     came_bytes: u64,
     came_records: u64,
@@ -104,7 +110,8 @@ impl Wanted {
     pub(crate) fn askable(&self) -> Vec<AuthorId> {
         let under_way = |peer| self.requests.values().filter(|r| r.peer == peer).count();
         let has_some = self.idle.iter().filter(|(peer, ids)| !ids.is_empty() && self.present.contains_key(*peer));
-        has_some.map(|(peer, _)| *peer).filter(|peer| under_way(*peer) < REQUESTS_PER_PEER).collect()
+        let may = |peer: &AuthorId| !self.paused.contains(peer) && under_way(*peer) < REQUESTS_PER_PEER;
+        has_some.map(|(peer, _)| *peer).filter(may).collect()
     }
 
     /// Takes a batch to ask of `peer` under the number `request`.
@@ -114,7 +121,7 @@ impl Wanted {
         // One more than would fit, since the last is given whole.
         let each = (self.came_bytes / self.came_records.max(1)).max(1) as usize;
         let many = if self.came_records == 0 { LEAST_BATCH_RECORDS } else { (budget_bytes / each + 1).min(MAX_FETCH) };
-        let ids: Vec<ShortId> = self.idle.get(&peer).into_iter().flatten().take(many).copied().collect();
+        let ids = self.first_of(&peer, many);
         for id in &ids {
             self.set_stage(id, Stage::Asked(request));
         }
@@ -122,6 +129,50 @@ impl Wanted {
             self.requests.insert(request, Request { peer, left: ids.iter().copied().collect() });
         }
         Batch { ids, budget_bytes }
+    }
+
+    /// What to ask `peer` for next: what it suggested, as far as that is still to be had of it, then the others.
+    fn first_of(&mut self, peer: &AuthorId, many: usize) -> Vec<ShortId> {
+        let Some(idle) = self.idle.get(peer) else { return Vec::new() };
+        let mut ids = Vec::new();
+        if let Some(preferred) = self.preferred.get_mut(peer) {
+            while ids.len() < many
+                && let Some(id) = preferred.pop_front()
+            {
+                if idle.contains(&id) && !ids.contains(&id) {
+                    ids.push(id);
+                }
+            }
+        }
+        let rest = idle.iter().filter(|id| !ids.contains(id)).take(many - ids.len()).copied();
+        let rest: Vec<ShortId> = rest.collect();
+        ids.extend(rest);
+        ids
+    }
+
+    /// Notes what `peer` suggests to ask it for, after what it suggested before. Gives how many of them are wanted of it.
+    pub(crate) fn prefer(&mut self, peer: AuthorId, ids: impl IntoIterator<Item = ShortId>) -> usize {
+        let Some(idle) = self.idle.get(&peer) else { return 0 };
+        let preferred = self.preferred.entry(peer).or_default();
+        let before = preferred.len();
+        let room = MAX_PREFERRED.saturating_sub(before);
+        preferred.extend(ids.into_iter().filter(|id| idle.contains(id)).take(room));
+        preferred.len() - before
+    }
+
+    /// How many records may be asked of `peer`, and how many of those it suggested are left.
+    pub(crate) fn to_ask(&self, peer: &AuthorId) -> (usize, usize) {
+        (self.idle.get(peer).map_or(0, BTreeSet::len), self.preferred.get(peer).map_or(0, VecDeque::len))
+    }
+
+    /// Asks nothing of `peer` until [`Wanted::resume`].
+    pub(crate) fn pause(&mut self, peer: AuthorId) {
+        self.paused.insert(peer);
+    }
+
+    /// Asks `peer` again.
+    pub(crate) fn resume(&mut self, peer: &AuthorId) {
+        self.paused.remove(peer);
     }
 
     /// Notes what an answer of a peer's brought.
@@ -156,6 +207,11 @@ impl Wanted {
     pub(crate) fn end(&mut self, request: u64, blame: bool) -> Vec<ShortId> {
         let Some(ended) = self.requests.remove(&request) else { return Vec::new() };
         let mut orphans = Vec::new();
+        // What the answer had no room for was first in line, and still is.
+        if let Some(preferred) = self.preferred.get_mut(&ended.peer).filter(|_| !blame) {
+            ended.left.iter().rev().for_each(|id| preferred.push_front(*id));
+            preferred.truncate(MAX_PREFERRED);
+        }
         for id in ended.left {
             if blame && self.drop_source(&id, &ended.peer) {
                 orphans.push(id);
@@ -222,6 +278,8 @@ impl Wanted {
             self.end(request, false);
         }
         self.present.remove(peer);
+        self.paused.remove(peer);
+        self.preferred.remove(peer);
         if self.idle.get(peer).is_some_and(BTreeSet::is_empty) {
             self.idle.remove(peer);
         }

@@ -90,6 +90,11 @@ impl Node {
             self.pump(bank, now);
             return;
         }
+        if state.completes(&id, body.as_ref()) {
+            state.admitting.insert(id);
+            self.admit(bank, peer, vec![(id, PushedAs::Completed)], vec![Incoming { record, body }]);
+            return;
+        }
         if !state.is_new(&id) {
             // Somebody else is nearer to where records come from: this link leaves the tree, on both sides.
             // Said each time: what was said before may have been lost.

@@ -2,11 +2,12 @@
 
 use crate::{
     bank::BankId,
+    canonical::shorten,
     config::GAPS_TO_GRAFT,
     event::Effect,
     identity::AuthorId,
     known::Known,
-    message::{BankTag, GreetedBank, MAX_GREETED_BANKS, Message, PROTOCOL_VERSION, RefusalCode},
+    message::{BankTag, GreetedBank, MAX_GREETED_BANKS, MAX_REFUSAL_BYTES, Message, PROTOCOL_VERSION, RefusalCode},
     node::{Node, Timer},
     peers::jittered,
     record::RecordId,
@@ -63,6 +64,7 @@ impl Node {
                 state.gaps = GAPS_TO_GRAFT;
             }
         }
+        self.suggestions_disconnected(&peer);
         self.ask_disconnected(peer);
         let banks: Vec<BankId> = self.banks.keys().copied().collect();
         for bank in banks {
@@ -82,11 +84,16 @@ impl Node {
         self.send(peer, message);
     }
 
+    /// A peer speaks another version: it is told so and let go. No breach; either side may be updated, and is dialled again.
+    pub(crate) fn other_version(&mut self, peer: AuthorId, words: &str) {
+        self.refuse(peer, RefusalCode::Version, &shorten(words, MAX_REFUSAL_BYTES));
+        self.emit(Effect::Disconnect { peer, reason: "it speaks another version of the protocol" });
+    }
+
     pub(crate) fn greeted(&mut self, peer: AuthorId, version: u32, banks: Vec<GreetedBank>, now: Time) {
         if version != PROTOCOL_VERSION {
-            let detail = format!("this node speaks version {PROTOCOL_VERSION}, not {version}: update the older one");
-            self.refuse(peer, RefusalCode::Version, &detail);
-            self.emit(Effect::Disconnect { peer, reason: "it speaks another version of the protocol" });
+            let error = crate::canonical::DecodeError::Protocol { found: version };
+            self.other_version(peer, &error.to_string());
             return;
         }
         let Some(state) = self.peers.get_mut(&peer) else { return };
@@ -121,6 +128,12 @@ impl Node {
                 let number = self.numbers + 1;
                 self.numbers = number;
                 self.timers.insert((at, number, Timer::Reconcile { bank: *bank, peer, connection }));
+            }
+        }
+        for bank in self.banks.keys().copied().collect::<Vec<_>>() {
+            if self.peers.get(&peer).is_some_and(|p| p.banks.contains(&bank)) {
+                self.want_bodies(bank, peer);
+                self.pump(bank, now);
             }
         }
         for (bank, resumes, it_resumes) in differing {

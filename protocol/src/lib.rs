@@ -7,7 +7,7 @@
 //!
 //! 1. After **every** [`Node::handle`], drain [`Node::next_effect`] until it gives `None`.
 //! 2. Come back with [`Event::Tick`] when [`Node::next_deadline`] has come. Time never goes back.
-//! 3. Answer every [`Effect::Admit`], [`Effect::Load`] and [`Effect::Search`] once, by the event with its ticket, in any
+//! 3. Answer every [`Effect::Admit`], [`Effect::Load`], [`Effect::Search`] and [`Effect::Suggest`] once, by the event with its ticket, in any
 //!    order and whenever it is ready. `Stored` means durable.
 //! 4. [`Effect::Send`] may be lost; everything that matters has a timeout or is found again by reconcile.
 //!
@@ -37,7 +37,9 @@
 //! while let Some(effect) = node.next_effect() {
 //!     match effect {
 //!         Effect::Send { .. } | Effect::Dial { .. } => { /* the network's part */ }
-//!         Effect::Admit { .. } | Effect::Load { .. } | Effect::Search { .. } => { /* the store's part */ }
+//!         Effect::Admit { .. } | Effect::Load { .. } | Effect::Search { .. } | Effect::Suggest { .. } => {
+//!             /* the store's part */
+//!         }
 //!         Effect::Disconnect { .. } | Effect::Answered { .. } => {}
 //!     }
 //! }
@@ -64,6 +66,7 @@ pub mod node;
 pub mod peers;
 mod reconcile;
 pub mod record;
+mod suggest;
 pub mod tally;
 pub mod time;
 

@@ -16,8 +16,9 @@ use crate::{
 
 pub use crate::reconcile::{Cell, ESTIMATE_BYTES};
 
-/// Version of what nodes say; a peer that greets with another is told so and let go.
-pub const PROTOCOL_VERSION: u32 = 1;
+/// Version of what nodes say; a peer that greets with another is told so and let go. What every version shares, so that it can
+/// be told: a greeting begins with its version, and a refusal reads as here.
+pub const PROTOCOL_VERSION: u32 = 2;
 /// Longest message, bytes. Two of them fit the 128 KiB that a relay gives a circuit by default.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 /// Bytes of records and bodies in one message: the largest record with its body fits, with room for the envelope.
@@ -38,6 +39,10 @@ pub const MAX_FETCH: usize = 128;
 pub const MAX_QUERY_BYTES: usize = 4096;
 /// Most hits asked of a peer, and most it answers with.
 pub const MAX_ASKED_HITS: u32 = 16;
+/// Most texts that say what a node is working on, and longest of them, bytes.
+pub const MAX_NEAR: usize = 4;
+/// Longest of the texts that say what a node is working on, bytes.
+pub const MAX_NEAR_BYTES: usize = 512;
 /// Longest words of a refusal, bytes.
 pub const MAX_REFUSAL_BYTES: usize = 256;
 
@@ -177,8 +182,6 @@ pub enum RefusalCode {
     Bank,
     /// It sent what is not a message.
     Malformed,
-    /// It asks more than is answered at a time.
-    Busy,
 }
 
 /// What nodes say. The order of the variants is part of the format.
@@ -248,6 +251,8 @@ pub enum Message {
         bank: BankId,
         /// As asked.
         session: u64,
+        /// How many the session offered before: if fewer came, a message was lost.
+        from: u32,
         /// At most [`MAX_IDS`].
         ids: Vec<RecordId>,
         /// The session's last: with these the other side knows all it lacked.
@@ -332,6 +337,34 @@ pub enum Message {
         /// What the cells tell.
         answer: SketchAnswer,
     },
+    /// Answers [`Message::Fetch`], [`Message::Ask`] and [`Message::Suggest`] where too many are under way: ask again later.
+    Busy {
+        /// The bank.
+        bank: BankId,
+        /// As asked.
+        request: u64,
+    },
+    /// Asks which of the peer's records are the most useful, since many are to be fetched.
+    Suggest {
+        /// The bank.
+        bank: BankId,
+        /// The asker's number for the request.
+        request: u64,
+        /// What the asker's agents are working on: those near to it come first. None: the latest of each author come first.
+        /// At most [`MAX_NEAR`] of at most [`MAX_NEAR_BYTES`] bytes.
+        near: Vec<String>,
+        /// How many of the order the asker has heard of.
+        from: u32,
+    },
+    /// Answers [`Message::Suggest`].
+    Suggested {
+        /// The bank.
+        bank: BankId,
+        /// As asked.
+        request: u64,
+        /// At most [`MAX_FETCH`], the most useful first. Fewer than that: there are no more.
+        ids: Vec<ShortId>,
+    },
 }
 
 impl Message {
@@ -342,6 +375,9 @@ impl Message {
 
     /// Reads a frame, checking every limit.
     pub fn decode(frame: &[u8]) -> Result<Self, DecodeError> {
+        if let Some(found) = spoken_version(frame).filter(|version| *version != PROTOCOL_VERSION) {
+            return Err(DecodeError::Protocol { found });
+        }
         let message: Self = canonical::decode::<Self, MAX_MESSAGE_BYTES>(frame)?;
         message.check()?;
         Ok(message)
@@ -364,7 +400,10 @@ impl Message {
             | Self::Answer { bank, .. }
             | Self::Compare { bank, .. }
             | Self::Sketch { bank, .. }
-            | Self::Sketched { bank, .. } => Some(*bank),
+            | Self::Sketched { bank, .. }
+            | Self::Busy { bank, .. }
+            | Self::Suggest { bank, .. }
+            | Self::Suggested { bank, .. } => Some(*bank),
         }
     }
 
@@ -408,7 +447,23 @@ impl Message {
                 Ok(())
             }
             Self::Sketched { answer, .. } => check_sketch_answer(answer),
+            Self::Busy { .. } => Ok(()),
+            Self::Suggest { near, .. } => {
+                at_most("texts", near.len(), MAX_NEAR)?;
+                near.iter().try_for_each(|text| canonical::check_text("near", text, MAX_NEAR_BYTES, Lines::Many))
+            }
+            Self::Suggested { ids, .. } => at_most("ids", ids.len(), MAX_FETCH),
         }
+    }
+}
+
+/// The version in a greeting, whatever else is in it: that is how the greeting of another version reads.
+fn spoken_version(frame: &[u8]) -> Option<u32> {
+    match frame {
+        [canonical::FORMAT_VERSION, 0, small @ 0..=250, ..] => Some(u32::from(*small)),
+        [canonical::FORMAT_VERSION, 0, 251, a, b, ..] => Some(u32::from(u16::from_le_bytes([*a, *b]))),
+        [canonical::FORMAT_VERSION, 0, 252, a, b, c, d, ..] => Some(u32::from_le_bytes([*a, *b, *c, *d])),
+        _ => None,
     }
 }
 
@@ -471,7 +526,7 @@ mod tests {
         leaf.sort();
         let largest = [
             Message::Probed { bank, session: u64::MAX, answers: vec![ProbeAnswer::Ids(leaf); MAX_PROBES] },
-            Message::Offer { bank, session: u64::MAX, ids: ids(MAX_IDS), last: true },
+            Message::Offer { bank, session: u64::MAX, from: u32::MAX, ids: ids(MAX_IDS), last: true },
             Message::Records {
                 bank,
                 request: u64::MAX,

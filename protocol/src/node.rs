@@ -22,8 +22,9 @@ use crate::{
     known::{Known, Root, ShortId},
     message::{ITEMS_BUDGET_BYTES, Item, MAX_REFUSAL_BYTES, Message, RefusalCode},
     peers::{DialTarget, Peers},
-    reconcile::{CellBatch, Responding, Session},
+    reconcile::{CellBatch, Offered, Responding, Session},
     record::RecordId,
+    suggest::Suggestions,
     time::Time,
 };
 
@@ -33,13 +34,19 @@ pub(crate) enum Pending {
     Admit { bank: BankId, from: AuthorId, items: Vec<(RecordId, PushedAs)> },
     Serve { peer: AuthorId, bank: BankId, request: u64, unknown: Vec<ShortId> },
     Search { peer: AuthorId, bank: BankId, request: u64 },
+    Suggest { peer: AuthorId, bank: BankId, request: u64 },
 }
 
 /// How a record came, and so how it is passed on.
 #[derive(Debug)]
 pub(crate) enum PushedAs {
     Fetched,
-    Pushed { item: Item, hops: u32 },
+    Pushed {
+        item: Item,
+        hops: u32,
+    },
+    /// Known, but for the body that now came.
+    Completed,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +59,7 @@ pub(crate) enum Timer {
     Graft { bank: BankId, peer: AuthorId },
     Ask { number: u64 },
     Retry { bank: BankId, id: RecordId },
+    Busy { bank: BankId, peer: AuthorId, connection: u64 },
 }
 
 /// One bank as the protocol sees it.
@@ -65,6 +73,10 @@ pub(crate) struct BankState {
     pub wanted: Wanted,
     /// Ids announced and held back for a while, by who has them.
     pub grafts: BTreeMap<AuthorId, BTreeSet<RecordId>>,
+    /// Held without the body that they name: nobody who was here had it.
+    pub bodiless: BTreeSet<RecordId>,
+    /// How far each peer was asked what to fetch first.
+    pub suggestions: BTreeMap<AuthorId, Suggestions>,
     /// Records in a row that were announced and not pushed.
     pub gaps: u32,
     /// Storage failed: nothing is fetched before this.
@@ -83,6 +95,11 @@ impl BankState {
         !self.known.contains(id) && !self.admitting.contains(id)
     }
 
+    /// Whether a body that came is one that was lacking.
+    pub(crate) fn completes(&self, id: &RecordId, body: Option<&Vec<u8>>) -> bool {
+        body.is_some() && self.bodiless.contains(id) && !self.admitting.contains(id)
+    }
+
     /// Whether a record with this short id is known or with storage.
     pub(crate) fn has_short(&self, short: ShortId) -> bool {
         self.admitting.range(short.range()).next().is_some() || !self.known.with_short(short).is_empty()
@@ -99,6 +116,8 @@ pub struct Node {
     pub(crate) peers: Peers,
     pub(crate) asks: Asks,
     pub(crate) tickets: BTreeMap<Ticket, Pending>,
+    /// What agents here are working on, if peers may be shown it.
+    pub(crate) near: Vec<String>,
     pub(crate) timers: BTreeSet<(Time, u64, Timer)>,
     out: VecDeque<Effect>,
     pub(crate) numbers: u64,
@@ -118,6 +137,7 @@ impl Node {
             peers: Peers::default(),
             asks: Asks::default(),
             tickets: BTreeMap::new(),
+            near: Vec::new(),
             timers: BTreeSet::new(),
             out: VecDeque::new(),
             numbers,
@@ -193,6 +213,9 @@ impl Node {
             Event::DialFailed { target: DialTarget::Address(address), own: true } => self.peers.drop_unnamed(&address),
             Event::DialFailed { target, .. } => self.peers.dial_failed(&target, &self.config, &mut self.rng, now),
             Event::Received { peer, message } => self.received(peer, message, now),
+            Event::Malformed { peer, error: error @ DecodeError::Protocol { .. } } => {
+                self.other_version(peer, &error.to_string())
+            }
             Event::Malformed { peer, error: error @ DecodeError::Version { .. } } => {
                 self.refuse(peer, RefusalCode::Version, &shorten(&error.to_string(), MAX_REFUSAL_BYTES));
                 self.strike(peer, now);
@@ -205,6 +228,8 @@ impl Node {
             Event::Admitted { ticket, results } => self.admitted(ticket, results, now),
             Event::Loaded { ticket, items, absent } => self.loaded(ticket, items, absent),
             Event::Found { ticket, items } => self.found(ticket, items),
+            Event::Suggested { ticket, ids } => self.suggested(ticket, ids),
+            Event::WorkingOn { texts } => self.working_on(texts),
             Event::Ask { ask, bank, query, hits, deadline } => self.start_ask(ask, bank, query, hits, deadline),
             Event::Sync { peer } => self.sync(peer, now),
         }
@@ -268,11 +293,11 @@ impl Node {
         }
     }
 
-    /// Takes a place among the loads and searches under way for `peer`; refuses it as busy when there is none.
-    pub(crate) fn may_serve(&mut self, peer: AuthorId) -> bool {
+    /// Takes a place among the loads and searches under way for `peer`; says that it is busy when there is none.
+    pub(crate) fn may_serve(&mut self, peer: AuthorId, bank: BankId, request: u64) -> bool {
         let Some(state) = self.peers.get_mut(&peer) else { return false };
         if state.served >= SERVED_PER_PEER {
-            self.refuse(peer, RefusalCode::Busy, "too many requests under way; wait for answers");
+            self.send(peer, Message::Busy { bank, request });
             return false;
         }
         state.served += 1;
@@ -316,7 +341,9 @@ impl Node {
             Message::Prune { bank } => self.receive_prune(peer, bank),
             Message::Probe { bank, session, probes } => self.receive_probe(peer, bank, session, probes, now),
             Message::Probed { bank, session, answers } => self.receive_probed(peer, bank, session, answers, now),
-            Message::Offer { bank, session, ids, last } => self.receive_offer(peer, bank, session, ids, last, now),
+            Message::Offer { bank, session, from, ids, last } => {
+                self.receive_offer(peer, bank, session, Offered { from, ids, last }, now);
+            }
             Message::Fetch { bank, request, budget_bytes, ids } => {
                 let budget_bytes = ITEMS_BUDGET_BYTES.min(budget_bytes as usize);
                 self.receive_fetch(peer, bank, request, budget_bytes, ids);
@@ -333,6 +360,9 @@ impl Node {
                 self.receive_sketch(peer, bank, session, CellBatch { head, from: from as usize, cells, last }, now);
             }
             Message::Sketched { bank, session, answer } => self.receive_sketched(peer, bank, session, answer, now),
+            Message::Busy { bank, request } => self.receive_busy(peer, bank, request, now),
+            Message::Suggest { bank, request, near, from } => self.receive_suggest(peer, bank, request, near, from),
+            Message::Suggested { bank, request, ids } => self.receive_suggested(peer, bank, request, ids, now),
         }
     }
 
@@ -366,7 +396,7 @@ impl Node {
                     self.fallback_due(bank, peer, since, served, now);
                 }
             }
-            Timer::Session { bank, peer, session, step } => self.session_timed_out(bank, peer, session, step),
+            Timer::Session { bank, peer, session, step } => self.session_timed_out(bank, peer, session, step, now),
             Timer::Request { bank, request } => {
                 let Some(state) = self.banks.get_mut(&bank) else { return };
                 if let Some(peer) = state.wanted.end_timed_out(request) {
@@ -376,6 +406,11 @@ impl Node {
             }
             Timer::Graft { bank, peer } => self.graft_due(bank, peer, now),
             Timer::Ask { number } => self.end_ask(number),
+            Timer::Busy { bank, peer, connection } => {
+                if self.is_connection(&peer, connection) {
+                    self.busy_over(bank, peer, now);
+                }
+            }
             Timer::Retry { bank, id } => {
                 if let Some(state) = self.banks.get_mut(&bank) {
                     state.wanted.retry(id);

@@ -113,7 +113,7 @@ fn messages() -> Vec<Message> {
                 ProbeAnswer::Children(Box::default()),
             ],
         },
-        Message::Offer { bank, session, ids: vec![id(9)], last: true },
+        Message::Offer { bank, session, from: 0, ids: vec![id(9)], last: true },
         Message::Fetch { bank, request: 300, budget_bytes: 4_096, ids: vec![ShortId::of(&targets::held_id(3))] },
         Message::Records {
             bank,
@@ -142,6 +142,9 @@ fn messages() -> Vec<Message> {
         Message::Sketched { bank, session, answer: SketchAnswer::Salt { nonce: 7 } },
         Message::Sketched { bank, session, answer: SketchAnswer::Walk },
         Message::Sketched { bank, session, answer: SketchAnswer::Done },
+        Message::Busy { bank, request: 9 },
+        Message::Suggest { bank, request: 10, near: vec!["refund an order".into()], from: 128 },
+        Message::Suggested { bank, request: 10, ids: vec![ShortId([1; 8])] },
     ]
 }
 

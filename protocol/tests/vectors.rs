@@ -21,8 +21,8 @@ use folklore_protocol::{
     },
     message::{
         BankTag, Cell, ESTIMATE_BYTES, GreetedBank, MAX_ASKED_HITS, MAX_CELLS, MAX_FETCH, MAX_GREETED_BANKS, MAX_IDS,
-        MAX_MESSAGE_BYTES, MAX_PROBES, MAX_QUERY_BYTES, MAX_SHORT_IDS, PROTOCOL_VERSION, Probe, ProbeAnswer,
-        RefusalCode, SketchAnswer, SketchHead,
+        MAX_MESSAGE_BYTES, MAX_NEAR, MAX_NEAR_BYTES, MAX_PROBES, MAX_QUERY_BYTES, MAX_SHORT_IDS, PROTOCOL_VERSION,
+        Probe, ProbeAnswer, RefusalCode, SketchAnswer, SketchHead,
     },
     record::{MAX_RECORD_BYTES, RecordFields},
 };
@@ -613,14 +613,9 @@ fn messages() -> Vec<(&'static str, Message)> {
     vec![
         ("hello without banks", Message::Hello { version: PROTOCOL_VERSION, banks: vec![] }),
         ("hello", Message::Hello { version: PROTOCOL_VERSION, banks: vec![greeted] }),
-        (
-            "hello of another version: reads, and is answered with a refusal",
-            Message::Hello { version: 300, banks: vec![] },
-        ),
-        ("refusal, version", refusal(RefusalCode::Version, "this node speaks version 1, not 300")),
+        ("refusal, version", refusal(RefusalCode::Version, "this node speaks version 2, not 300")),
         ("refusal, bank", refusal(RefusalCode::Bank, "")),
         ("refusal, malformed", refusal(RefusalCode::Malformed, "")),
-        ("refusal, busy", refusal(RefusalCode::Busy, "")),
         ("push", Message::Push { bank, hops: 2, item: item() }),
         ("push without the body", Message::Push { bank, hops: 0, item: bare() }),
         ("have", Message::Have { bank, ids: sorted_ids(2) }),
@@ -628,8 +623,8 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("prune", Message::Prune { bank }),
         ("probe", Message::Probe { bank, session: 7, probes }),
         ("probed", Message::Probed { bank, session: 7, answers }),
-        ("offer", Message::Offer { bank, session: 7, ids: sorted_ids(2), last: false }),
-        ("offer, the last and empty", Message::Offer { bank, session: u64::MAX, ids: vec![], last: true }),
+        ("offer", Message::Offer { bank, session: 7, from: 0, ids: sorted_ids(2), last: false }),
+        ("offer, the last and empty", Message::Offer { bank, session: u64::MAX, from: 1_024, ids: vec![], last: true }),
         ("fetch", Message::Fetch { bank, request: 251, budget_bytes: 49_152, ids: vec![ShortId::of(&record.id())] }),
         (
             "records",
@@ -679,6 +674,13 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("sketched, salt", sketched(SketchAnswer::Salt { nonce: 65_536 })),
         ("sketched, walk", sketched(SketchAnswer::Walk)),
         ("sketched, done", sketched(SketchAnswer::Done)),
+        ("busy", Message::Busy { bank, request: 251 }),
+        ("suggest", Message::Suggest { bank, request: 251, near: vec![], from: 0 }),
+        (
+            "suggest, what is near",
+            Message::Suggest { bank, request: 9, near: vec!["refund\nan order".into(), "login".into()], from: 256 },
+        ),
+        ("suggested", Message::Suggested { bank, request: 251, ids: shorts(2) }),
     ]
 }
 
@@ -692,15 +694,23 @@ fn largest_messages() -> Vec<(&'static str, Message)> {
     let item = |record, body| Item { record: vec![0; record], body: Some(vec![0; body]) };
     let probe = Probe { prefix: prefix(&"0".repeat(64)), hash: [0; 16] };
     vec![
-        ("the most banks", Message::Hello { version: 0, banks: vec![greeted; MAX_GREETED_BANKS] }),
-        ("the longest detail", Message::Refusal { code: RefusalCode::Busy, detail: "d".repeat(256) }),
+        ("the most banks", Message::Hello { version: PROTOCOL_VERSION, banks: vec![greeted; MAX_GREETED_BANKS] }),
+        ("the longest detail", Message::Refusal { code: RefusalCode::Malformed, detail: "d".repeat(256) }),
         ("the most hops", Message::Push { bank, hops: u32::MAX, item: item(0, 0) }),
         ("the most ids", Message::Have { bank, ids: ids(MAX_IDS) }),
-        ("the most ids offered", Message::Offer { bank, session: u64::MAX, ids: ids(MAX_IDS), last: false }),
+        (
+            "the most ids offered",
+            Message::Offer { bank, session: u64::MAX, from: u32::MAX, ids: ids(MAX_IDS), last: false },
+        ),
         (
             "the most short ids fetched",
             Message::Fetch { bank, request: u64::MAX, budget_bytes: u32::MAX, ids: shorts(MAX_FETCH) },
         ),
+        ("the most texts, and the longest", {
+            let near = vec!["n".repeat(MAX_NEAR_BYTES); MAX_NEAR];
+            Message::Suggest { bank, request: u64::MAX, near, from: u32::MAX }
+        }),
+        ("the most short ids suggested", Message::Suggested { bank, request: 0, ids: shorts(MAX_FETCH) }),
         (
             "the longest prefixes, and the most of them",
             Message::Probe { bank, session: 0, probes: vec![probe; MAX_PROBES] },
@@ -893,9 +903,44 @@ fn told(ids: &[RecordId]) -> (SketchHead, Vec<Cell>, Vec<u8>) {
     (head, cells, estimate.expect("an estimate"))
 }
 
+/// The cells that a node with `ids` begins anew with when its peer answers Salt with a nonce, and the nonce of its own.
+fn salted(ids: &[RecordId], nonce: u64) -> (u64, Vec<Cell>) {
+    let mut node = Node::new(author(1), Config::default(), [7; 32]);
+    let mut sent = |event| {
+        node.handle(event, Time(0));
+        let sketch = |effect| match effect {
+            Effect::Send { message: Message::Sketch { session, head: Some(head), cells, .. }, .. } => {
+                Some((session, head.nonce, cells))
+            }
+            _ => None,
+        };
+        std::iter::from_fn(|| node.next_effect()).filter_map(sketch).collect::<Vec<_>>()
+    };
+    let bank = bank();
+    sent(Event::BankOpened { bank, held: ids.to_vec() });
+    sent(Event::Connected { peer: PEER, dialled: None });
+    let tag = BankTag::new(&bank, &PEER, &author(1));
+    let greeted = GreetedBank { tag, root: Root([0; 32]), records: ids.len() as u64, resumes: false };
+    let hello = Message::Hello { version: PROTOCOL_VERSION, banks: vec![greeted] };
+    let session = sent(Event::Received { peer: PEER, message: hello })[0].0;
+    let message = Message::Sketched { bank, session, answer: SketchAnswer::Salt { nonce } };
+    let (_, own, cells) = sent(Event::Received { peer: PEER, message }).remove(0);
+    (own.expect("a nonce"), cells)
+}
+
 #[test]
 fn sketches_have_these_sums_cells_and_estimates() {
     let mut cases = Vec::new();
+    for (name, n) in [("one id under a salt", 1), ("three hundred ids under a salt", 300)] {
+        let answerer = 251;
+        let (opener, cells) = salted(&sorted_ids(n), answerer);
+        cases.push(json!({
+            "name": name,
+            "hashes_of_numbers_below": n,
+            "nonces": [opener, answerer],
+            "cells": to_json(&cells),
+        }));
+    }
     for (name, n) in [("no ids", 0), ("one id", 1), ("two ids", 2), ("three hundred ids", 300), ("3 000 ids", 3000)] {
         let (head, cells, estimate) = told(&sorted_ids(n));
         assert_eq!((head.records, head.nonce), (u64::from(n), None));
@@ -910,6 +955,12 @@ fn sketches_have_these_sums_cells_and_estimates() {
     }
     for case in committed("sketches.json", &cases.into()) {
         let n = case["hashes_of_numbers_below"].as_u64().unwrap();
+        if let Some(nonces) = case["nonces"].as_array() {
+            let (opener, cells) = salted(&sorted_ids(n as u32), nonces[1].as_u64().unwrap());
+            assert_eq!(nonces[0], opener);
+            assert_eq!(cells, from_json::<Vec<Cell>>(&case["cells"]));
+            continue;
+        }
         let (head, cells, estimate) = told(&sorted_ids(n as u32));
         assert_eq!(head.sum.to_vec(), unhex(&case["sum"]));
         assert_eq!(cells, from_json::<Vec<Cell>>(&case["cells"]));
@@ -996,7 +1047,7 @@ fn text_has_this_normal_form() {
 fn fault(error: &DecodeError) -> &'static str {
     match error {
         DecodeError::Empty => "empty",
-        DecodeError::Version { .. } => "version",
+        DecodeError::Version { .. } | DecodeError::Protocol { .. } => "version",
         DecodeError::TooLong { .. } => "too long",
         DecodeError::Malformed(_) => "malformed",
         DecodeError::Trailing { .. } => "trailing",
@@ -1215,8 +1266,8 @@ fn plus_order(s: &[u8]) -> [u8; 32] {
 /// Message bytes that break one rule each.
 fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
     let bank = bank();
-    let hello = Message::Hello { version: 1, banks: vec![] }.encode();
-    let last = Message::Offer { bank, session: 7, ids: vec![], last: true }.encode();
+    let hello = Message::Hello { version: PROTOCOL_VERSION, banks: vec![] }.encode();
+    let last = Message::Offer { bank, session: 7, from: 0, ids: vec![], last: true }.encode();
     let ids = |n: usize| vec![RecordId([0; 32]); n];
     let shorts = |n: usize| vec![ShortId([0; 8]); n];
     let sketch = |head, from, cells: usize| {
@@ -1238,6 +1289,7 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
     let mut backwards = sorted_ids(2);
     backwards.reverse();
     let empty = || Item { record: vec![], body: None };
+    let suggest = |near| Message::Suggest { bank, request: 1, near, from: 0 }.encode();
     vec![
         ("no bytes", vec![]),
         ("another version", [&[2], &hello[1..]].concat()),
@@ -1245,18 +1297,35 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
         ("another version, and nothing after it", vec![2]),
         ("another version, over the limit of this one", [&[2u8][..], &vec![0; MAX_MESSAGE_BYTES]].concat()),
         ("a byte too many", [&hello[..], &[0]].concat()),
-        ("a seventeenth message", vec![1, 16]),
-        ("a refusal code that means nothing", vec![1, 1, 4, 0]),
+        ("a greeting of version 1, with a bank as it was then", {
+            let greeted = [&[1, 0, 1, 1], &[7; 16][..], &[9; 32], &[251, 44, 1]].concat();
+            greeted.to_vec()
+        }),
+        ("a greeting of a later version, whatever follows", vec![1, 0, 251, 44, 1, 255, 255]),
+        ("a message that is not in the list", vec![1, 19]),
+        ("a refusal code that means nothing", vec![1, 1, 3, 0]),
         ("over the limit of a message", [&[1u8][..], &vec![0; MAX_MESSAGE_BYTES]].concat()),
         ("last is neither yes nor no", [&last[..last.len() - 1], &[2]].concat()),
         ("a u32 in nine bytes", vec![1, 0, 253, 0, 0, 0, 0, 1, 0, 0, 0, 0]),
-        ("banks over the limit", Message::Hello { version: 1, banks: vec![greeted; MAX_GREETED_BANKS + 1] }.encode()),
+        (
+            "banks over the limit",
+            Message::Hello { version: PROTOCOL_VERSION, banks: vec![greeted; MAX_GREETED_BANKS + 1] }.encode(),
+        ),
         ("detail over its limit", refusal(&"d".repeat(257))),
         ("detail of two lines", refusal("a\nb")),
         ("a record over its limit", push(vec![0; MAX_RECORD_BYTES + 1], None)),
         ("a body over its limit", push(vec![], Some(vec![0; MAX_BODY_BYTES + 1]))),
         ("ids over the limit", Message::Have { bank, ids: ids(MAX_IDS + 1) }.encode()),
-        ("offered ids over the limit", Message::Offer { bank, session: 7, ids: ids(MAX_IDS + 1), last: true }.encode()),
+        ("offered ids over the limit", {
+            Message::Offer { bank, session: 7, from: 0, ids: ids(MAX_IDS + 1), last: true }.encode()
+        }),
+        ("texts over the limit", suggest(vec![String::new(); MAX_NEAR + 1])),
+        ("a text over its limit", suggest(vec!["n".repeat(MAX_NEAR_BYTES + 1)])),
+        ("a text out of normal form", suggest(vec![" refund".into()])),
+        (
+            "suggested short ids over the limit",
+            Message::Suggested { bank, request: 1, ids: shorts(MAX_FETCH + 1) }.encode(),
+        ),
         (
             "fetched short ids over the limit",
             Message::Fetch { bank, request: 1, budget_bytes: 1, ids: shorts(MAX_FETCH + 1) }.encode(),

@@ -1,8 +1,11 @@
 //! The simulated disk: what is synced survives a crash, what is not does not.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use folklore_protocol::{Admission, BankId, Incoming, Item, Lesson, Record, RecordId};
+use folklore_protocol::{Admission, AuthorId, BankId, Incoming, Item, Lesson, Record, RecordId, UnverifiedRecord};
 
 /// How a disk misbehaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +58,10 @@ impl Disk {
                     let own = item.body.clone();
                     item.body = before.replace(own.clone()).unwrap_or(own);
                 }
-                if held.contains_key(&item.record.id()) {
+                if let Some((_, body)) = held.get_mut(&item.record.id()) {
+                    if body.is_none() {
+                        *body = item.body.map(Into::into);
+                    }
                     return Admission::Known;
                 }
                 let body_is_good = item.body.as_ref().is_none_or(|b| Lesson::from_bytes(b).is_ok());
@@ -132,6 +138,28 @@ impl Disk {
     /// A bank that is open, with nothing in it yet.
     pub fn open(&mut self, bank: BankId) {
         self.synced.entry(bank).or_default();
+    }
+
+    /// The most useful records first: those near to the texts, by [`Disk::search`], then the highest seq of each author, the
+    /// second highest of each, and so on.
+    pub fn suggest(&self, bank: &BankId, near: &[String], from: usize, count: usize) -> Vec<RecordId> {
+        let mut order: Vec<RecordId> = Vec::new();
+        for text in near {
+            let found = self.search(bank, text, from + count);
+            order.extend(found.iter().filter_map(|item| UnverifiedRecord::parse(&item.record).ok()).map(|r| r.id()));
+        }
+        let mut by_author: BTreeMap<AuthorId, Vec<(u64, RecordId)>> = BTreeMap::new();
+        for (id, (record, _)) in self.entries(bank) {
+            by_author.entry(record.author()).or_default().push((record.seq(), id));
+        }
+        by_author.values_mut().for_each(|own| own.sort_by_key(|entry| std::cmp::Reverse(*entry)));
+        let mut ranked: Vec<(usize, RecordId)> =
+            by_author.values().flat_map(|own| own.iter().enumerate().map(|(rank, (_, id))| (rank, *id))).collect();
+        ranked.sort_by_key(|(rank, _)| *rank);
+        order.extend(ranked.into_iter().map(|(_, id)| id));
+        let mut seen = BTreeSet::new();
+        order.retain(|id| seen.insert(*id));
+        order.into_iter().skip(from).take(count).collect()
     }
 
     /// Records whose lesson shares most words with the query, best first, then by id. The simulator's own stand-in for

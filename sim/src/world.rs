@@ -80,6 +80,7 @@ enum Happening {
     Admit { node: usize, life: u64, ticket: Ticket, bank: BankId, items: Vec<Incoming> },
     Load { node: usize, life: u64, ticket: Ticket, bank: BankId, ids: Vec<RecordId>, budget_bytes: usize },
     Search { node: usize, life: u64, ticket: Ticket, bank: BankId, query: String, hits: u32 },
+    Suggest { node: usize, life: u64, ticket: Ticket, bank: BankId, near: Vec<String>, from: usize, count: usize },
     Wake { node: usize, life: u64 },
 }
 
@@ -309,6 +310,12 @@ impl World {
         self.publish(n, bank, numbers.into_iter().map(taught))
     }
 
+    /// Puts a record on the disk of node `n`, with the body it names or, as one that lost it would have it, without.
+    pub fn place(&mut self, n: usize, bank: BankId, record: &Record, body: Option<Arc<[u8]>>) {
+        self.nodes[n].disk.write(bank, &[(record.clone(), body)]);
+        self.handle(n, Event::BankOpened { bank, held: vec![record.id()] });
+    }
+
     /// Node `n` withdraws lesson number `number`. `None` if its disk took nothing.
     pub fn withdraw(&mut self, n: usize, bank: BankId, number: u64) -> Option<RecordId> {
         let claim = Claim::Withdrawn { lesson_id: lesson(number).id(), reason: "it misleads".into() };
@@ -338,6 +345,11 @@ impl World {
         node.since.extend(ids.iter().map(|id| ((bank, *id), now_ms)));
         self.handle(n, Event::Published { bank, items });
         ids
+    }
+
+    /// Node `n` may show its peers what its agents are working on.
+    pub fn work_on(&mut self, n: usize, text: &str) {
+        self.handle(n, Event::WorkingOn { texts: vec![text.into()] });
     }
 
     /// Node `n` asks its peers; see [`World::answered`].
@@ -555,6 +567,12 @@ impl World {
                     self.handle(node, Event::Found { ticket, items });
                 }
             }
+            Happening::Suggest { node, life, ticket, bank, near, from, count } => {
+                if self.lives(node, life) {
+                    let ids = self.nodes[node].disk.suggest(&bank, &near, from, count);
+                    self.handle(node, Event::Suggested { ticket, ids });
+                }
+            }
             Happening::Wake { node, life } => {
                 if self.lives(node, life) && self.nodes[node].wake_at == Some(at) {
                     self.nodes[node].wake_at = None;
@@ -575,6 +593,13 @@ impl World {
             Message::Probe { session, .. } => drop(open.insert(asked("probe", *session), (now_ms, connection))),
             Message::Compare { session, .. } | Message::Sketch { session, last: true, .. } => {
                 open.insert(asked("sketch", *session), (now_ms, connection));
+            }
+            Message::Suggest { request, .. } => drop(open.insert(asked("suggest", *request), (now_ms, connection))),
+            Message::Suggested { request, .. } => drop(open.remove(&answered("suggest", *request))),
+            Message::Busy { request, .. } => {
+                for what in ["fetch", "ask", "suggest"] {
+                    open.remove(&answered(what, *request));
+                }
             }
             Message::Records { request, .. } => drop(open.remove(&answered("fetch", *request))),
             Message::Answer { request, .. } => drop(open.remove(&answered("ask", *request))),
@@ -656,6 +681,9 @@ impl World {
             Effect::Search { ticket, bank, query, hits } => {
                 self.schedule(0, Happening::Search { node: n, life, ticket, bank, query, hits });
             }
+            Effect::Suggest { ticket, bank, near, from, count } => {
+                self.schedule(0, Happening::Suggest { node: n, life, ticket, bank, near, from, count });
+            }
             Effect::Answered { ask, answers, silent } => {
                 self.nodes[n].answered.insert(ask, (answers, silent));
             }
@@ -710,6 +738,7 @@ fn kind_of(happening: &Happening) -> u64 {
         Happening::Load { node, .. } => 5 + ((*node as u64) << 8),
         Happening::Search { node, .. } => 6 + ((*node as u64) << 8),
         Happening::Wake { node, .. } => 7 + ((*node as u64) << 8),
+        Happening::Suggest { node, .. } => 8 + ((*node as u64) << 8),
     }
 }
 
@@ -739,5 +768,8 @@ fn name_of(message: &Message) -> &'static str {
         Message::Compare { .. } => "compare",
         Message::Sketch { .. } => "sketch",
         Message::Sketched { .. } => "sketched",
+        Message::Busy { .. } => "busy",
+        Message::Suggest { .. } => "suggest",
+        Message::Suggested { .. } => "suggested",
     }
 }

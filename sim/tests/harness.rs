@@ -355,3 +355,26 @@ fn a_lesson_pushed_without_its_text_is_had_whole_from_another() {
     assert!(world.run_until(5 * MINUTE, |w| w.whole_teachings(2, &bank) == 1), "node 2 goes on asking");
     assert!(world.agree(&bank, [0, 2]));
 }
+
+#[test]
+fn a_lesson_whose_only_holder_had_no_text_gets_it_from_a_peer_that_comes_later() {
+    let (mut world, bank) = mesh(seeded(19, 3));
+    world.run_for(MINUTE);
+    world.cut(&[2], &[0]);
+    world.run_for(MINUTE);
+    let claim = Claim::Taught { lesson_id: lesson(5).id(), evidence: Evidence::told("x") };
+    let record = Record::sign(&Keypair::from_seed(&[9; 32]), bank, 1, 0, claim).unwrap();
+    let stripped = Item { record: record.bytes().to_vec(), body: None };
+    // Node 1 has it without the text, and is all that node 2 can reach; node 0 has it whole, beyond the cut.
+    world.cut(&[1], &[0]);
+    world.run_for(MINUTE);
+    world.place(0, bank, &record, Some(lesson(5).bytes().clone()));
+    world.place(1, bank, &record, None);
+    world.forge(1, 2, Message::Push { bank, hops: 0, item: stripped });
+    assert!(world.run_until(MINUTE, |w| w.node(2).holds(&bank, &record.id())));
+    assert_eq!(world.whole_teachings(2, &bank), 0);
+    world.heal();
+    let both = |w: &mut World| w.whole_teachings(2, &bank) == 1;
+    assert!(world.run_until(2 * MINUTE, both), "node 2 asks node 0 when it is back, without a restart");
+    assert!(world.agree(&bank, 0..3));
+}

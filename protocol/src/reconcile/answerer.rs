@@ -185,6 +185,7 @@ impl Node {
         let Some(responding) = self.responding(bank, peer, session, now) else { return false };
         responding.began = now;
         responding.last = false;
+        (responding.offered, responding.offer_lost) = (0, false);
         responding.expected = None;
         responding.salted = salted;
         let sketched = Sketched { head, theirs: Cells::default(), tried: 0, touched: now };

@@ -93,6 +93,8 @@ mod sketch;
 mod tests;
 mod walk;
 
+pub(crate) use walk::Offered;
+
 pub(crate) use answerer::CellBatch;
 pub use cells::Cell;
 pub use estimate::ESTIMATE_BYTES;

@@ -207,7 +207,11 @@ impl Node {
         match answer {
             SketchAnswer::Same => {
                 let began = session.began;
-                if session.waiting && state.sessions.remove(&peer).is_some_and(|s| s.pending.is_empty() && !s.failed) {
+                let compares = matches!(session.stage, Stage::Compared | Stage::Sketching(_));
+                if compares
+                    && session.waiting
+                    && state.sessions.remove(&peer).is_some_and(|s| s.pending.is_empty() && !s.failed)
+                {
                     self.complete(bank, peer, began, now);
                 }
             }
@@ -339,12 +343,11 @@ impl Node {
             });
             offer
         });
-        session.waiting = false;
         session.stage = Stage::Found { confirmed: false };
         if let Some(offer) = offer {
-            self.send_offer(bank, peer, number, offer, true);
+            self.send_offer(bank, peer, number, 0, offer, true);
         }
-        self.check_session(bank, peer, now);
+        self.await_end(bank, peer, now);
     }
 }
 

@@ -68,6 +68,9 @@ pub(crate) struct Responding {
     pub(super) expected: Option<u128>,
     /// The estimate was given.
     pub(super) estimated: bool,
+    /// Ids that came in offers, those of lost ones included; and whether one was lost.
+    pub(super) offered: u32,
+    pub(super) offer_lost: bool,
 }
 
 #[derive(Debug)]
@@ -92,6 +95,8 @@ impl Responding {
             salted: false,
             expected: None,
             estimated: false,
+            offered: 0,
+            offer_lost: false,
         }
     }
 }
@@ -175,6 +180,8 @@ impl Node {
             self.stop_resuming(bank, &peer);
             self.start_session(bank, peer, now);
         }
+        self.want_bodies(bank, peer);
+        self.pump(bank, now);
         let at = now + jittered(self.config.reconcile_every_ms, &mut self.rng);
         self.set_timer(at, Timer::Reconcile { bank, peer, connection });
     }
@@ -260,13 +267,31 @@ impl Node {
         self.set_timer(now + self.config.request_timeout_ms, timer);
     }
 
+    /// All is found, and the other side is to say when it has what it lacked. If it falls silent, what this side last said
+    /// may be lost: they compare anew.
+    pub(super) fn await_end(&mut self, bank: BankId, peer: AuthorId, now: Time) {
+        self.await_answer(bank, peer, now);
+        self.check_session(bank, peer, now);
+    }
+
     /// No answer: the session is given up. What it found stays wanted; the next one goes on from there.
-    pub(crate) fn session_timed_out(&mut self, bank: BankId, peer: AuthorId, number: u64, step: u64) {
+    pub(crate) fn session_timed_out(&mut self, bank: BankId, peer: AuthorId, number: u64, step: u64, now: Time) {
+        let served = self.peers.get(&peer).map_or(0, |p| p.records_out);
         let Some(state) = self.banks.get_mut(&bank) else { return };
-        let waits = |s: &&Session| s.number == number && s.step == step && s.waiting;
-        if state.sessions.get(&peer).filter(waits).is_some() {
-            state.sessions.remove(&peer);
-            self.timed_out(peer);
+        let waits = |s: &&mut Session| s.number == number && s.step == step && s.waiting;
+        let Some(session) = state.sessions.get_mut(&peer).filter(waits) else { return };
+        match session.stage {
+            // It fetches; nothing is wrong.
+            Stage::Found { .. } if std::mem::replace(&mut session.served, served) != served => {
+                self.await_answer(bank, peer, now);
+            }
+            // This side still fetches: what is to be said of the other comes with the next comparison.
+            Stage::Found { .. } if !session.pending.is_empty() => session.waiting = false,
+            Stage::Found { .. } => self.start_session(bank, peer, now),
+            _ => {
+                state.sessions.remove(&peer);
+                self.timed_out(peer);
+            }
         }
     }
 
@@ -327,9 +352,7 @@ impl Node {
         if failed {
             return;
         }
-        if expected.is_some() {
-            self.answer(bank, peer, number, crate::message::SketchAnswer::Done);
-        }
+        self.answer(bank, peer, number, crate::message::SketchAnswer::Done);
         self.complete(bank, peer, began, now);
     }
 

@@ -175,6 +175,7 @@ fn name(message: &Message) -> &'static str {
         Message::Sketched { .. } => "sketched",
         Message::Probe { .. } => "probe",
         Message::Fetch { .. } => "fetch",
+        Message::Offer { .. } => "offer",
         _ => "other",
     }
 }
@@ -443,6 +444,49 @@ fn a_session_whose_records_never_come_says_nothing_of_complete_and_is_replaced()
     let session = &pair.nodes[0].banks[&BANK].sessions[&PEERS[1]];
     assert!(matches!(session.stage, Stage::Found { confirmed: false }));
     assert_eq!((session.pending.len(), pair.nodes[0].missing_len(&BANK)), (30, 30));
+}
+
+#[test]
+fn a_lost_offer_is_noticed_at_once_and_a_lost_last_one_before_the_next_regular_comparison() {
+    for lost in [Some(1), Some(2), Some(3), None] {
+        let mut pair = Pair::new([set(1, 3_500), set(2, 20)]);
+        for n in [0, 1] {
+            pair.handle(n, Event::Connected { peer: PEERS[1 - n], dialled: None });
+        }
+        let mut offers = 0;
+        while let Some((to, message)) = pair.queue.pop_front() {
+            *pair.seen.entry(name(&message)).or_default() += 1;
+            match message {
+                // The first comparison is by the tree.
+                Message::Sketch { session, .. } if offers == 0 => {
+                    let message = Message::Sketched { bank: BANK, session, answer: SketchAnswer::Walk };
+                    pair.handle(1 - to, Event::Received { peer: PEERS[to], message });
+                    continue;
+                }
+                Message::Offer { last, .. } => {
+                    offers += 1;
+                    if lost.map_or(last, |n| offers == n) {
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            match message {
+                Message::Fetch { ids, request, .. } => pair.fetched(1 - to, request, ids),
+                message => pair.handle(to, Event::Received { peer: PEERS[1 - to], message }),
+            }
+        }
+        assert!(offers > 3, "{:?}", pair.seen);
+        if lost.is_some() {
+            assert!(pair.agree(), "offer {lost:?}: {:?}", pair.seen);
+        } else {
+            assert!(!pair.complete(0) && !pair.complete(1), "neither can know");
+        }
+        while pair.now < Time(Config::default().request_timeout_ms) {
+            pair.wait(1);
+        }
+        assert!(pair.agree() && pair.complete(0) && pair.complete(1), "offer {lost:?}: {:?}", pair.seen);
+    }
 }
 
 #[test]

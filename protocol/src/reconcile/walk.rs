@@ -33,6 +33,16 @@ pub(super) struct Walk {
     probes: usize,
     /// Found missing there, not offered yet.
     offer: Vec<RecordId>,
+    /// How many were offered.
+    offered: usize,
+}
+
+/// One message of ids that the opener found this side to lack.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    pub(crate) from: u32,
+    pub(crate) ids: Vec<RecordId>,
+    pub(crate) last: bool,
 }
 
 impl Node {
@@ -40,7 +50,7 @@ impl Node {
     pub(super) fn walk(&mut self, bank: BankId, peer: AuthorId, now: Time) {
         let Some(session) = self.banks.get_mut(&bank).and_then(|b| b.sessions.get_mut(&peer)) else { return };
         let queue = VecDeque::from([Prefix::root()]);
-        session.stage = Stage::Walking(Walk { queue, asked: Vec::new(), probes: 0, offer: Vec::new() });
+        session.stage = Stage::Walking(Walk { queue, asked: Vec::new(), probes: 0, offer: Vec::new(), offered: 0 });
         self.probe(bank, peer, now);
     }
 
@@ -53,11 +63,11 @@ impl Node {
         walk.asked = walk.queue.drain(..walk.queue.len().min(MAX_PROBES)).collect();
         walk.probes += walk.asked.len();
         if walk.asked.is_empty() {
-            let offer = std::mem::take(&mut walk.offer);
-            session.waiting = false;
-            session.stage = Stage::Found { confirmed: true };
-            self.send_offer(bank, peer, number, offer, true);
-            self.check_session(bank, peer, now);
+            let (offer, from) = (std::mem::take(&mut walk.offer), walk.offered);
+            let nothing = offer.is_empty() && from == 0;
+            session.stage = Stage::Found { confirmed: nothing };
+            self.send_offer(bank, peer, number, from, offer, true);
+            self.await_end(bank, peer, now);
             return;
         }
         let tree = state.known.tree();
@@ -66,14 +76,23 @@ impl Node {
         self.await_answer(bank, peer, now);
     }
 
-    pub(super) fn send_offer(&mut self, bank: BankId, peer: AuthorId, session: u64, ids: Vec<RecordId>, last: bool) {
+    pub(super) fn send_offer(
+        &mut self,
+        bank: BankId,
+        peer: AuthorId,
+        session: u64,
+        mut from: usize,
+        ids: Vec<RecordId>,
+        last: bool,
+    ) {
         let mut chunks = ids.chunks(MAX_IDS).peekable();
         if ids.is_empty() && last {
-            self.send(peer, Message::Offer { bank, session, ids: Vec::new(), last });
+            self.send(peer, Message::Offer { bank, session, from: from as u32, ids: Vec::new(), last });
         }
         while let Some(chunk) = chunks.next() {
             let last = last && chunks.peek().is_none();
-            self.send(peer, Message::Offer { bank, session, ids: chunk.to_vec(), last });
+            self.send(peer, Message::Offer { bank, session, from: from as u32, ids: chunk.to_vec(), last });
+            from += chunk.len();
         }
     }
 
@@ -154,28 +173,28 @@ impl Node {
         }
         session.pending.ids.extend(found.iter().copied());
         let offer = if walk.offer.len() >= MAX_IDS { std::mem::take(&mut walk.offer) } else { Vec::new() };
+        let from = walk.offered;
+        walk.offered += offer.len();
         for id in found {
             if !state.admitting.contains(&id) && !state.wanted.want(id, peer) {
                 session.failed = true;
             }
         }
-        self.send_offer(bank, peer, number, offer, false);
+        self.send_offer(bank, peer, number, from, offer, false);
         self.probe(bank, peer, now);
         self.pump(bank, now);
     }
 
-    pub(crate) fn receive_offer(
-        &mut self,
-        peer: AuthorId,
-        bank: BankId,
-        session: u64,
-        ids: Vec<RecordId>,
-        last: bool,
-        now: Time,
-    ) {
+    pub(crate) fn receive_offer(&mut self, peer: AuthorId, bank: BankId, session: u64, offered: Offered, now: Time) {
+        let Offered { from, ids, last } = offered;
         let Some(state) = self.banks.get_mut(&bank) else { return };
         let Some(responding) = state.responding.get_mut(&peer).filter(|r| r.session == session) else { return };
         responding.last |= last;
+        // What a lost message held is not known here, so this side is not complete; it compares by itself at once.
+        responding.offer_lost |= responding.offered != from;
+        responding.failed |= responding.offer_lost;
+        responding.offered = from.saturating_add(ids.len() as u32);
+        let redo = last && responding.offer_lost;
         for id in ids {
             if let Some(expected) = &mut responding.expected {
                 *expected = expected.wrapping_sub(weight(&id));
@@ -189,6 +208,9 @@ impl Node {
             }
         }
         self.check_responding(bank, peer, now);
+        if redo {
+            self.start_session(bank, peer, now);
+        }
         self.pump(bank, now);
     }
 }
