@@ -441,6 +441,42 @@ fn a_full_disk_stops_writing_loses_nothing_and_opens_again_with_room() {
 }
 
 #[test]
+fn after_a_full_disk_has_room_again_writing_goes_on_by_itself() {
+    let Some(disk) = SmallDisk::mount("size=64m") else {
+        println!("skipped: no permission to mount a small file system");
+        return;
+    };
+    let dir = disk.0.path().join("data");
+    let store = open_clean(&dir);
+    let mut acknowledged = Vec::new();
+    for round in 0..2u32 {
+        let error = loop {
+            let from = acknowledged.len() as u32;
+            match store.write(home().id, &key(1), 1, teach(from..from + 500)) {
+                Ok(written) => acknowledged.extend(written.records().map(|r| r.id())),
+                Err(error) => break error,
+            }
+            assert!(acknowledged.len() < 1_000_000);
+        };
+        assert!(error.to_string().contains("the disk is full"), "{error}");
+        // A rewrite would only make it worse, and is refused.
+        assert!(store.rewrite().is_err());
+        disk.remount(["size=200m", "size=400m"][round as usize]);
+        let until = Instant::now() + Duration::from_secs(60);
+        while let Err(error) = store.writable() {
+            assert!(Instant::now() < until, "{error}, {:?}", store.upkeep());
+            thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(store.upkeep().resumed, round + 1);
+        assert_eq!(lost(&store, &acknowledged), 0);
+        let read = store.records(&acknowledged).unwrap();
+        assert!(read.len() == acknowledged.len() && read.iter().all(|(_, body)| body.is_some()));
+    }
+    println!("{} records acknowledged over two full disks", acknowledged.len());
+    goes_on(&dir, store);
+}
+
+#[test]
 fn a_read_only_disk_is_one_clear_error() {
     let Some(disk) = SmallDisk::mount("size=64m") else {
         println!("skipped: no permission to mount a small file system");
