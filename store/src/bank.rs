@@ -338,7 +338,7 @@ impl Store {
                 summary: Mutex::new(scan.summary.take()),
                 syncs: AtomicU64::new(0),
                 paths: paths.clone(),
-                broken: AtomicBool::new(false),
+                doubtful: AtomicBool::new(false),
                 live: AtomicU64::new(scan.bytes),
                 log: Mutex::default(),
             },

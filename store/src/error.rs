@@ -105,8 +105,8 @@ pub enum WriteError {
     /// A write or sync failed before, so what is on disk is not certain. Nothing after it is acknowledged; reads go on, and
     /// so does writing once the disk does.
     #[error(
-        "the bank takes no writes since one failed ({0}): see to the disk, and it goes on by itself within a minute; nothing \
-         acknowledged is lost"
+        "the bank takes no writes since one failed ({0}): see to the disk, and it goes on within a minute without a restart; \
+         nothing acknowledged is lost"
     )]
     Stopped(String),
 }

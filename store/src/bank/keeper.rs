@@ -158,7 +158,7 @@ impl Store {
         if lost {
             return Err("values are lost or damaged: restart, and opening repairs what it can".into());
         }
-        disk.broken.store(false, Ordering::Relaxed);
+        disk.doubtful.store(false, Ordering::Relaxed);
         self.0.queue.resume(index.next_arrival);
         let mut upkeep = self.0.upkeep();
         upkeep.resumed += 1;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, PoisonError, atomic::Ordering},
 };
 
 use folklore_protocol::{
@@ -63,6 +63,7 @@ impl<'a> Reader<'a> {
         let fetched = self.find(tree, arrival);
         if let Err(ReadError::Damaged { what, detail }) = &fetched {
             self.store.0.unreadable.note(what, detail);
+            self.store.0.disk.doubtful.store(true, Ordering::Relaxed);
         }
         fetched
     }
