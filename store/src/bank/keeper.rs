@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// Opens the database again after a write failed, if the disk has room now. sled takes nothing more after an error of the
-    /// disk, so this is what a restart would do. Reads fail in between. What was acknowledged is there; of what was not,
+    /// disk, so this is what a restart would do. Readers wait in between. What was acknowledged is there; of what was not,
     /// some may be.
     fn resume_writing(&self) -> Result<(), String> {
         let disk = &self.0.disk;
