@@ -10,4 +10,5 @@ pub mod home;
 pub mod http;
 pub mod memory;
 pub mod network;
+pub mod service;
 pub mod ticket;
