@@ -9,7 +9,11 @@ mod teach;
 
 pub(crate) use import::{clean_run, lesson_of};
 
-use std::{net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
 use folklore_protocol::{AuthorId, BankId, Keypair, LessonId};
 use folklore_store::{
@@ -50,6 +54,8 @@ struct Inner {
     http: SocketAddr,
     /// What opening the store took, in words.
     opening: Vec<String>,
+    /// How far the check of everything has come that is under way.
+    verifying: Mutex<Option<api::Verifying>>,
 }
 
 /// What the service is put together from.
@@ -80,7 +86,10 @@ impl Memory {
     /// The service over running parts.
     pub fn new(parts: Parts) -> Self {
         let Parts { home, lock, key, store, catalogue, engine, network, metrics, http, opening } = parts;
-        Self(Arc::new(Inner { home, lock, key, store, catalogue, engine, network, metrics, http, opening }))
+        let verifying = Mutex::default();
+        let inner =
+            Inner { home, lock, key, store, catalogue, engine, network, metrics, http, opening, verifying };
+        Self(Arc::new(inner))
     }
 
     /// Runs what touches the disk on a blocking thread.
@@ -177,6 +186,29 @@ impl Memory {
         self.0.store.banks().into_iter().filter_map(info).collect()
     }
 
+    fn verifying(&self) -> MutexGuard<'_, Option<api::Verifying>> {
+        self.0.verifying.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn storage(&self) -> api::StorageInfo {
+        let upkeep = self.0.store.upkeep();
+        let stopped = self.0.store.writable().err().map(|error| match &upkeep.resume_failed {
+            Some(again) => format!("{error} (tried again: {again})"),
+            None => error.to_string(),
+        });
+        api::StorageInfo {
+            file_bytes: upkeep.file_bytes,
+            live_bytes: upkeep.live_bytes,
+            rewrites: upkeep.rewrites,
+            rewriting: upkeep.rewriting,
+            rewrite_failed: upkeep.rewrite_failed,
+            stopped,
+            resumed: upkeep.resumed,
+            unreadable: self.0.store.unreadable(),
+            verifying: *self.verifying(),
+        }
+    }
+
     fn recovery(&self) -> Option<Vec<String>> {
         let mut lines = self.0.opening.clone();
         for note in self.0.store.notes() {
@@ -205,6 +237,7 @@ impl MemoryApi for Memory {
                 embedder: m.embedder(),
                 jobs: api::JobCounts::default(),
                 recovery: m.recovery(),
+                storage: m.storage(),
                 redaction: api::RedactionInfo { rules_version: redact::RULES_VERSION },
                 traffic: api::Traffic { bytes_in: counters.total.bytes_in, bytes_out: counters.total.bytes_out },
                 network: m.network_info(&snapshot),
@@ -251,9 +284,12 @@ impl MemoryApi for Memory {
     async fn bank_create(&self, name: String, public: bool) -> Answer<api::BankInfo> {
         let id = self.blocking(move |m| m.create_bank(&name, public)).await?;
         let snapshot = self.snapshot().await?;
-        let named = |bank: &api::BankInfo| bank.id == id.to_string();
-        let found = self.bank_infos(&snapshot).into_iter().find(named);
-        found.ok_or_else(|| ApiError::failed("the bank was made but is not open yet: see 'folklore bank list'"))
+        let named = move |bank: &api::BankInfo| bank.id == id.to_string();
+        self.blocking(move |m| {
+            let found = m.bank_infos(&snapshot).into_iter().find(named);
+            found.ok_or_else(|| ApiError::failed("the bank was made but is not open yet: see 'folklore bank list'"))
+        })
+        .await
     }
 
     async fn bank_invite(&self, bank: Option<String>) -> Answer<api::BankInviteResponse> {

@@ -74,6 +74,7 @@ pub(crate) use self::{
 pub use self::{
     incoming::{Refused, check},
     keeper::Upkeep,
+    read::MAX_UNREADABLE,
     rewrite::{RewriteError, Rewritten},
     scan::Damaged,
     verify::{VerifyProgress, VerifyReport},
@@ -116,6 +117,7 @@ struct Inner {
     /// The last clone is gone: what takes long ends.
     closing: AtomicBool,
     upkeep: Mutex<Upkeep>,
+    unreadable: read::Unreadable,
     rewrite_above: u64,
     last_rewrite_bytes: AtomicU64,
     _lock: DirLock,
@@ -336,7 +338,7 @@ impl Store {
                 summary: Mutex::new(scan.summary.take()),
                 syncs: AtomicU64::new(0),
                 paths: paths.clone(),
-                broken: AtomicBool::new(false),
+                doubtful: AtomicBool::new(false),
                 live: AtomicU64::new(scan.bytes),
                 log: Mutex::default(),
             },
@@ -346,6 +348,7 @@ impl Store {
             rewriting: Mutex::new(()),
             closing: AtomicBool::new(false),
             upkeep: Mutex::default(),
+            unreadable: read::Unreadable::default(),
             rewrite_above: options.rewrite_above_bytes,
             last_rewrite_bytes: AtomicU64::new(0),
             _lock: lock,

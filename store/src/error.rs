@@ -102,9 +102,11 @@ pub enum WriteError {
     /// The bank could not be read while planning the write.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A write or sync failed before, so what is on disk is not certain. Nothing after it is acknowledged; reads go on.
+    /// A write or sync failed before, so what is on disk is not certain. Nothing after it is acknowledged; reads go on, and
+    /// so does writing once the disk does.
     #[error(
-        "the bank takes no more writes since one failed ({0}): see to the disk, then restart; nothing acknowledged is lost"
+        "the bank takes no writes since one failed ({0}): see to the disk, and it goes on within a minute without a restart; \
+         nothing acknowledged is lost"
     )]
     Stopped(String),
 }

@@ -315,10 +315,15 @@ fn classify(paths: &Paths, error: sled::Error) -> Failure {
     }
 }
 
+/// Bytes free on the disk of the data directory.
+pub(crate) fn room(paths: &Paths) -> Result<u64, OpenError> {
+    let disk = rustix::fs::statvfs(&paths.dir).map_err(|e| open_io("look at the disk of", &paths.dir, e.into()))?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
 /// Whether there is room enough for sled to go on after the disk was full.
 pub(crate) fn room_to_go_on(paths: &Paths) -> Result<(), OpenError> {
-    let disk = rustix::fs::statvfs(&paths.dir).map_err(|e| open_io("look at the disk of", &paths.dir, e.into()))?;
-    if disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM_TO_GO_ON_BYTES {
+    if room(paths)? < ROOM_TO_GO_ON_BYTES {
         return Err(OpenError::DiskFull { path: paths.dir.clone() });
     }
     room_to_write(paths)

@@ -209,6 +209,38 @@ pub struct Traffic {
     pub bytes_out: u64,
 }
 
+/// How the bank's files are kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StorageInfo {
+    /// Bytes of the database file.
+    pub file_bytes: u64,
+    /// Bytes of the values in it; the rest is waste until the next rewrite.
+    pub live_bytes: u64,
+    /// Rewrites into a fresh database since the daemon started.
+    pub rewrites: u32,
+    /// Whether one is under way.
+    pub rewriting: bool,
+    /// Why the last one came to nothing.
+    pub rewrite_failed: Option<String>,
+    /// Why no writes are taken at the moment; null when they are.
+    pub stopped: Option<String>,
+    /// Times that writing was taken up again by itself.
+    pub resumed: u32,
+    /// Values that could not be read since the daemon started, by name; peers are told that they are absent.
+    pub unreadable: Vec<String>,
+    /// How far a check of every hash and signature has come; null when none is under way.
+    pub verifying: Option<Verifying>,
+}
+
+/// How far a check of every hash and signature has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verifying {
+    /// Values checked.
+    pub done: u64,
+    /// Values to check.
+    pub total: u64,
+}
+
 /// Answer of `status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
@@ -234,6 +266,9 @@ pub struct Status {
     pub jobs: JobCounts,
     /// What was done and lost when the store was opened; null when there is nothing to say.
     pub recovery: Option<Vec<String>>,
+    /// The bank's files.
+    #[serde(default)]
+    pub storage: StorageInfo,
     /// The secret rules.
     pub redaction: RedactionInfo,
     /// The links.

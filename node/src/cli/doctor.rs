@@ -3,6 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{
     Context,
@@ -10,12 +11,15 @@ use super::{
     words::table,
 };
 use crate::{
-    api::{Answer, Check, DoctorRequest, DoctorResponse, ErrorCode},
+    api::{Answer, ApiError, Check, DoctorRequest, DoctorResponse, ErrorCode, Status, StorageInfo},
     home::{Home, HomeError},
 };
 
 /// What `--verify` may take: every hash and signature of a million records, on a slow disk.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// How often the bar of a check is moved.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
@@ -27,7 +31,14 @@ pub(super) struct DoctorArgs {
 pub(super) async fn run(args: DoctorArgs, context: &mut Context) -> Answer<u8> {
     let mut checks = Vec::new();
     if let Some(home) = look_at_home(&context.data()?, &mut checks) {
-        look_at_daemon(&home, args.verify, &mut checks).await;
+        let bar = (args.verify && context.progress && !context.out.is_json()).then(|| {
+            let style = ProgressStyle::with_template("checking {bar:30} {pos}/{len} values, {eta} left");
+            ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        look_at_daemon(&home, args.verify, bar.as_ref(), &mut checks).await;
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
     }
     let response = DoctorResponse { ok: checks.iter().all(|check| check.ok), checks };
     context.show_own(&response, text)?;
@@ -58,7 +69,20 @@ fn look_at_home(dir: &Path, checks: &mut Vec<Check>) -> Option<Home> {
     Some(home)
 }
 
-async fn look_at_daemon(home: &Home, verify: bool, checks: &mut Vec<Check>) {
+/// Shows how far the daemon's check has come, until it is dropped.
+async fn watch(client: &Client, bar: &ProgressBar) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let status = client.get("status").await.and_then(|answer| client::typed::<Status>(&answer));
+        // What went wrong is told by the check itself.
+        if let Ok(Status { storage: StorageInfo { verifying: Some(at), .. }, .. }) = status {
+            bar.set_length(at.total);
+            bar.set_position(at.done);
+        }
+    }
+}
+
+async fn look_at_daemon(home: &Home, verify: bool, bar: Option<&ProgressBar>, checks: &mut Vec<Check>) {
     // Free when nobody serves the home; the probe lets go of it at once.
     let free = match home.lock() {
         Ok(_lock) => true,
@@ -77,7 +101,17 @@ async fn look_at_daemon(home: &Home, verify: bool, checks: &mut Vec<Check>) {
         return;
     }
     let asked = match Client::find(home.dir()) {
-        Ok(client) => client.post_long("doctor", &DoctorRequest { verify }, VERIFY_TIMEOUT).await,
+        Ok(client) => {
+            let request = DoctorRequest { verify };
+            let asked = client.post_long("doctor", &request, VERIFY_TIMEOUT);
+            match bar {
+                Some(bar) => tokio::select! {
+                    answer = asked => answer,
+                    () = watch(&client, bar) => Err(ApiError::failed("the check was not waited for")),
+                },
+                None => asked.await,
+            }
+        }
         Err(error) => Err(error),
     };
     match asked.and_then(|answer| client::typed::<DoctorResponse>(&answer)) {

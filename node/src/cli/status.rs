@@ -4,7 +4,7 @@ use super::{
     Context, peers,
     words::{bytes, count, fields, short_hash, short_node, table},
 };
-use crate::api::{Answer, BankInfo, NatKind, NetworkInfo, Status};
+use crate::api::{Answer, BankInfo, NatKind, NetworkInfo, Status, StorageInfo};
 
 pub(super) async fn run(context: &mut Context) -> Answer<u8> {
     let answer = context.client()?.get("status").await?;
@@ -29,6 +29,7 @@ fn text(s: &Status) -> String {
         ("jobs", &format!("{} waiting, {} failed", s.jobs.waiting, s.jobs.failed)),
         ("traffic", &format!("{} in, {} out", bytes(s.traffic.bytes_in), bytes(s.traffic.bytes_out))),
         ("secrets", &format!("rule set {}", s.redaction.rules_version)),
+        ("database", &storage(&s.storage)),
         ("recovery", &s.recovery.as_ref().map(|lines| lines.join("\n")).unwrap_or_default()),
     ]);
     let bank = |bank: &BankInfo| {
@@ -82,6 +83,17 @@ fn limits(network: &NetworkInfo) -> String {
     let hit = network.limit_hits.iter().filter(|(_, count)| **count > 0);
     let hit: Vec<String> = hit.map(|(name, times)| format!("{name} {}", count(*times, "time"))).collect();
     if hit.is_empty() { String::new() } else { format!("hit: {}", hit.join(", ")) }
+}
+
+/// The bank's files in a line, and what is wrong with them in further ones.
+fn storage(s: &StorageInfo) -> String {
+    let mut lines = vec![format!("{} for {} of values", bytes(s.file_bytes), bytes(s.live_bytes))];
+    lines.extend(s.rewriting.then(|| "being rewritten into a fresh one".to_owned()));
+    lines.extend(s.rewrite_failed.as_ref().map(|reason| format!("the last rewrite came to nothing: {reason}")));
+    lines.extend(s.stopped.clone());
+    lines.extend(s.unreadable.iter().map(|value| format!("cannot be read: {value}")));
+    lines.extend(s.verifying.map(|v| format!("being checked: {} of {}", v.done, v.total)));
+    lines.join("\n")
 }
 
 fn section(name: &str, rows: &[Vec<String>]) -> String {

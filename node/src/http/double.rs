@@ -124,6 +124,7 @@ impl MemoryApi for Double {
             embedder: embedder(),
             jobs: JobCounts::default(),
             recovery: None,
+            storage: StorageInfo::default(),
             redaction: RedactionInfo { rules_version: 1 },
             traffic: Traffic { bytes_in: 2048, bytes_out: 100 },
             network: NetworkInfo {

@@ -298,8 +298,14 @@ impl Memory {
                 "others on this machine can read the key: chmod 600 identity.key".into()
             },
         ));
-        if let Err(error) = self.0.store.writable() {
-            checks.push(Check::new("writing", false, error.to_string()));
+        let storage = self.storage();
+        if let Some(reason) = &storage.stopped {
+            checks.push(Check::new("writing", false, reason));
+        }
+        checks.push(Check::new("database", storage.rewrite_failed.is_none(), database_line(&storage)));
+        if !storage.unreadable.is_empty() {
+            let detail = format!("{}: restart to recover what can be", storage.unreadable.join("; "));
+            checks.push(Check::new("unreadable", false, detail));
         }
         let recovery = self.recovery();
         let opened = recovery.as_ref().map_or_else(|| "opened as it was left".to_owned(), |lines| lines.join("; "));
@@ -362,7 +368,11 @@ impl Memory {
             },
         ));
         if request.verify {
-            let report = self.0.store.verify(|_| ()).map_err(read_failed)?;
+            let _told = Told(self);
+            let report = self.0.store.verify(|at| {
+                *self.verifying() = Some(api::Verifying { done: at.done as u64, total: at.total as u64 });
+            });
+            let report = report.map_err(read_failed)?;
             let detail = if report.ok() {
                 format!(
                     "{} records, {} lessons, {} runs: every hash and signature is right",
@@ -390,6 +400,34 @@ fn route_info(route: &Route) -> (api::RouteKind, Option<api::CircuitInfo>) {
             (api::RouteKind::Relayed, Some(api::CircuitInfo { limit_bytes: *limit_bytes, limit_seconds }))
         }
     }
+}
+
+/// Ends the word on how far a check has come, however it ends.
+struct Told<'a>(&'a Memory);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        *self.0.verifying() = None;
+    }
+}
+
+/// The database file in words.
+fn database_line(storage: &api::StorageInfo) -> String {
+    let mb = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    let mut line = format!("{} for {} of values", mb(storage.file_bytes), mb(storage.live_bytes));
+    if storage.rewrites > 0 {
+        line.push_str(&format!(", rewritten {} times", storage.rewrites));
+    }
+    if storage.resumed > 0 {
+        line.push_str(&format!(", writing was taken up again {} times", storage.resumed));
+    }
+    if storage.rewriting {
+        line.push_str(", being rewritten");
+    }
+    if let Some(reason) = &storage.rewrite_failed {
+        line.push_str(&format!("; the last rewrite came to nothing: {reason}"));
+    }
+    line
 }
 
 /// Peer by peer: was it reached, and is everything here that it held when the sync began.

@@ -77,7 +77,8 @@ impl Memory {
         // The query leaves the node: what tells who and where stays behind.
         let query = redact(task, Classes::ALL).text.into_owned();
         let query = folklore_protocol::canonical::shorten(&normalise(&query, Lines::Many), MAX_QUERY_BYTES);
-        let banks = self.0.store.banks().into_iter().map(|b| b.id).filter(|id| only.is_none_or(|o| o == *id));
+        let banks = self.blocking(|m| Ok(m.0.store.banks())).await?;
+        let banks = banks.into_iter().map(|b| b.id).filter(|id| only.is_none_or(|o| o == *id));
         let mut asked = Vec::new();
         for bank in banks {
             let (engine, query) = (self.0.engine.clone(), query.clone());

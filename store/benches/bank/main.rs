@@ -4,7 +4,8 @@
 //!
 //! Without a word all three run. The peer of `insert` and `open` is sled alone with ascending keys, the same bytes in the
 //! values and the same syncs; ours and its groups alternate, so that both see the same machine. The peer of `ingest` is as
-//! many threads that only check signatures. `--json` writes what is printed as a list of figures.
+//! many threads that only check signatures. `--json` writes what is printed as a list of figures,
+//! to a path from the root of the workspace.
 #![allow(missing_docs, reason = "a benchmark")]
 
 mod figures;
@@ -13,7 +14,10 @@ mod insert;
 mod open;
 mod sets;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use figures::Figures;
 
@@ -49,6 +53,8 @@ fn main() -> ExitCode {
     }
     figures.print();
     if let Some(path) = json {
+        // cargo runs benchmarks in the package's directory.
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
         figures.write(&path).expect("writes the figures");
     }
     ExitCode::SUCCESS

@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// Opens the database again after a write failed, if the disk has room now. sled takes nothing more after an error of the
-    /// disk, so this is what a restart would do. Reads fail in between. What was acknowledged is there; of what was not,
+    /// disk, so this is what a restart would do. Readers wait in between. What was acknowledged is there; of what was not,
     /// some may be.
     fn resume_writing(&self) -> Result<(), String> {
         let disk = &self.0.disk;
@@ -158,7 +158,7 @@ impl Store {
         if lost {
             return Err("values are lost or damaged: restart, and opening repairs what it can".into());
         }
-        disk.broken.store(false, Ordering::Relaxed);
+        disk.doubtful.store(false, Ordering::Relaxed);
         self.0.queue.resume(index.next_arrival);
         let mut upkeep = self.0.upkeep();
         upkeep.resumed += 1;

@@ -68,8 +68,8 @@ pub(super) struct Disk {
     pub summary: Mutex<Option<Summary>>,
     pub syncs: AtomicU64,
     pub paths: Paths,
-    /// A write failed, so it is not certain what is on disk.
-    pub broken: AtomicBool,
+    /// A write or a read failed, so it is not certain what is on disk: the next opening is to read all of it.
+    pub doubtful: AtomicBool,
     /// Bytes of all values.
     pub live: AtomicU64,
     /// What is written while a rewrite is under way.
@@ -192,7 +192,7 @@ impl Drop for Disk {
         // sled may panic where the disk fails it; what was acknowledged is durable all the same.
         let closed = catch_unwind(AssertUnwindSafe(|| drop(base)));
         let summary = self.summary().take();
-        if let (Ok(()), Some(summary), false) = (closed, summary, self.broken.load(Ordering::Relaxed)) {
+        if let (Ok(()), Some(summary), false) = (closed, summary, self.doubtful.load(Ordering::Relaxed)) {
             recover::keep_log_short(&self.paths);
             let done = FileLook::at(&self.paths.database).and_then(|look| summary.close(&tally, look));
             if let Err(error) = done {
@@ -327,7 +327,7 @@ impl Queue {
                 }
                 Err(reason) => {
                     tracing::error!(%reason, "a write to the bank failed; it takes no more until the disk does");
-                    disk.broken.store(true, Ordering::Relaxed);
+                    disk.doubtful.store(true, Ordering::Relaxed);
                     state.failed = Some(reason);
                 }
             }

@@ -1,5 +1,10 @@
 //! Reading. Every frame is checked on each read; what is not durable yet is not shown.
 
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError, atomic::Ordering},
+};
+
 use folklore_protocol::{
     bank::BankId,
     claim::{Outcome, RunDigest},
@@ -21,6 +26,27 @@ fn damaged(key: Key, detail: impl ToString) -> ReadError {
     ReadError::Damaged { what: key.to_string(), detail: detail.to_string() }
 }
 
+/// Values that are named when they cannot be read. If there are more, the disk is done for anyway.
+pub const MAX_UNREADABLE: usize = 100;
+
+/// Values that could not be read, by name.
+#[derive(Debug, Default)]
+pub(super) struct Unreadable(Mutex<BTreeMap<String, String>>);
+
+impl Unreadable {
+    fn note(&self, what: &str, detail: &str) {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.len() < MAX_UNREADABLE && noted.insert(what.to_owned(), detail.to_owned()).is_none() {
+            tracing::error!(what, detail, "a value of the bank cannot be read");
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.iter().map(|(what, detail)| format!("{what}: {detail}")).collect()
+    }
+}
+
 /// Reads values, keeping the last pack at hand: neighbours are often read one after the other.
 pub(super) struct Reader<'a> {
     store: &'a Store,
@@ -34,6 +60,15 @@ impl<'a> Reader<'a> {
 
     /// The value under an arrival number, its parts put together; `None` if it was erased.
     pub fn fetch(&mut self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
+        let fetched = self.find(tree, arrival);
+        if let Err(ReadError::Damaged { what, detail }) = &fetched {
+            self.store.0.unreadable.note(what, detail);
+            self.store.0.disk.doubtful.store(true, Ordering::Relaxed);
+        }
+        fetched
+    }
+
+    fn find(&mut self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
         let key = Key::first(tree, arrival);
         let mut place = self.store.index().pack_of(arrival);
         while let Some(first) = place {
@@ -243,6 +278,12 @@ impl Store {
     /// What recovery and admission noted for the operator, oldest first.
     pub fn notes(&self) -> Vec<String> {
         self.index().notes.clone()
+    }
+
+    /// Values that were asked for and could not be read since the bank was opened, each in words: the first
+    /// [`MAX_UNREADABLE`] of them. Opening the bank again repairs what can be repaired.
+    pub fn unreadable(&self) -> Vec<String> {
+        self.0.unreadable.lines()
     }
 
     /// Whether the bank still takes writes; the error says what to do when it does not.

@@ -36,6 +36,8 @@ use crate::{
 const WASTEFUL_TIMES: u64 = 3;
 /// And if it has grown by half since the last rewrite: what that could not save, the next cannot either.
 const GROWN_TIMES_HALF: u64 = 3;
+/// Room that a rewrite leaves to the rest of the bank.
+const SPARE_ROOM_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes that go into the fresh database at once.
 const BATCH_BYTES: usize = 1024 * 1024;
 /// Changes that are copied while writers wait; more are copied before.
@@ -159,6 +161,13 @@ impl Store {
         let (disk, paths) = (&self.0.disk, &self.0.disk.paths);
         if paths.rebuild.exists() {
             fs::remove_dir_all(&paths.rebuild).map_err(|e| failed("remove an earlier copy", e))?;
+        }
+        // A copy must not be what fills the disk.
+        let room = recover::room(paths).map_err(|e| failed("look at the disk", e))?;
+        let needed = disk.live.load(Ordering::Relaxed).saturating_mul(WASTEFUL_TIMES).saturating_add(SPARE_ROOM_BYTES);
+        if room < needed {
+            let detail = format!("{} MB are free and {} MB needed", room / 1_000_000, needed / 1_000_000);
+            return Err(RewriteError::Failed { doing: "find room for the copy", detail });
         }
         // Packs from here on are new; they are noted, and copied as they are.
         let mark = {

@@ -1,6 +1,6 @@
 //! Checking everything again: what `doctor` runs.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, sync::atomic::Ordering};
 
 use folklore_protocol::{
     lesson::LessonId,
@@ -102,6 +102,9 @@ impl Store {
                 "the database holds {} values of the {} that were counted",
                 scan.below.items, covered.items
             ));
+        }
+        if !report.ok() {
+            self.0.disk.doubtful.store(true, Ordering::Relaxed);
         }
         Ok(report)
     }

@@ -38,8 +38,7 @@ pub(super) fn spare(paths: &Paths, all: bool) -> Result<bool, OpenError> {
     let fresh = paths.dir.join("bank.spare-new");
     let from = if all { None } else { snapshot_lsn(&paths.bank)? };
     let size = fs::metadata(&paths.database).map_or(0, |m| m.len());
-    let disk = rustix::fs::statvfs(&paths.dir).map_err(|e| open_io("look at the disk of", &paths.dir, e.into()))?;
-    if disk.f_bavail.saturating_mul(disk.f_frsize) < size.saturating_add(SPARE_ROOM_BYTES) {
+    if super::room(paths)? < size.saturating_add(SPARE_ROOM_BYTES) {
         tracing::warn!("no room to copy the end of the log before opening; going on without");
         return Ok(false);
     }

@@ -73,3 +73,11 @@ pub fn open_clean(dir: &Path) -> Store {
     store.add_bank(home()).expect("writes");
     store
 }
+
+/// Set, the tests try as many crashes, kills and damages as the bank is said to stand.
+pub const ALL: &str = "FOLKLORE_ALL_CRASHES";
+
+/// How many of something are tried: `some` ordinarily.
+pub fn how_many(some: u32, all: u32) -> u32 {
+    if std::env::var_os(ALL).is_some() { all } else { some }
+}

@@ -13,10 +13,11 @@ use std::{
 use folklore_protocol::{claim::Outcome, record::RecordId};
 use folklore_store::bank::Batch;
 
-use crate::common::{home, key, lesson, open_clean, run, taught};
+use crate::common::{home, how_many, key, lesson, open_clean, run, taught};
 
 const ROLE: &str = "FOLKLORE_TEST_KILLED_WRITER";
-const ROUNDS: u32 = 10;
+/// Kills ordinarily, and when all are asked for.
+const ROUNDS: (u32, u32) = (10, 200);
 const GROUP: u32 = 20;
 
 /// Not a test of its own: what the parent starts and kills. Prints a line for each acknowledged group.
@@ -45,7 +46,8 @@ fn writer_to_be_killed() {
 fn a_killed_writer_keeps_all_it_acknowledged_and_no_half_groups() {
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged: Vec<(u32, Vec<RecordId>)> = Vec::new();
-    for round in 0..ROUNDS {
+    let rounds = how_many(ROUNDS.0, ROUNDS.1);
+    for round in 0..rounds {
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["kill::writer_to_be_killed", "--exact", "--nocapture", "--test-threads=1"])
             .env(ROLE, format!("{}|{round}", dir.path().display()))
@@ -77,7 +79,7 @@ fn a_killed_writer_keeps_all_it_acknowledged_and_no_half_groups() {
         assert_eq!(store.run(&wanted.digest).unwrap(), Some(wanted));
         assert!((*from..from + GROUP).all(|n| store.has_lesson(&lesson(n).id())));
     }
-    println!("{ROUNDS} kills, {} groups acknowledged, {} records held", acknowledged.len(), held.len());
+    println!("{rounds} kills, {} groups acknowledged, {} records held", acknowledged.len(), held.len());
     // Groups are there as a whole: numbers have no gap, and records, bodies and runs go together.
     let counts = store.counts();
     assert_eq!(counts.records % GROUP as usize, 0);

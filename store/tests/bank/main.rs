@@ -5,7 +5,6 @@ mod damage;
 mod faults;
 mod kill;
 mod model;
-mod rate;
 mod restore;
 mod upkeep;
 mod writing;

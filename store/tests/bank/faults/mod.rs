@@ -19,16 +19,15 @@ use self::{
     disk::{Crash, Disk},
     trace::Event,
 };
-use crate::common::{home, key, lesson, open, open_clean, run, taught, teach};
+use crate::common::{home, how_many, key, lesson, open, open_clean, run, taught, teach};
 
 const ROLE: &str = "FOLKLORE_TEST_TRACED_WRITER";
-const ALL: &str = "FOLKLORE_ALL_CRASHES";
 const OPERATIONS: u32 = 200;
 /// Operations before which the database is rewritten, and one before which the bank is closed and opened again.
 const REWRITES: [u32; 2] = [60, 150];
 const REOPENED: u32 = 110;
 /// Ordinarily one sync point of so many is tried.
-const SOME: usize = 11;
+const SOME: u32 = 11;
 
 /// Numbers of the lessons that an operation teaches.
 fn lessons_of(n: u32) -> std::ops::Range<u32> {
@@ -157,7 +156,7 @@ fn a_crash_at_any_sync_loses_nothing_acknowledged_whatever_becomes_of_unsynced_w
     };
     let events = trace::read(&text, &dir);
     drop(text);
-    let step = if env::var_os(ALL).is_some() { 1 } else { SOME };
+    let step = how_many(SOME, 1) as usize;
     let is_sync = |event: &Event| matches!(event, Event::Sync { .. });
     let syncs = events.iter().filter(|event| is_sync(event)).count();
     assert!(syncs >= OPERATIONS as usize, "{syncs} syncs for {OPERATIONS} acknowledgements");
