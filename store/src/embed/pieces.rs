@@ -6,7 +6,7 @@ use unicode_normalization::char::is_combining_mark;
 
 /// Bytes above which a word is skipped whole. Part of the rule the table was trained with.
 const WORD_BYTES_MAX: usize = 400;
-/// Bytes above which a piece of the vocabulary would not be found. The longest there is has 18.
+/// Bytes above which a piece of the vocabulary would not be found. The longest there is has 25.
 pub(super) const PIECE_BYTES_MAX: usize = 32;
 /// Places of a table for each piece in it, so that a piece that is not there is nearly always missed at once.
 const PLACES_PER_PIECE: usize = 4;

@@ -4,6 +4,10 @@ use core::arch::x86_64::*;
 
 use super::{GROUP, Hit, Kernels, NIBBLE_BYTES, Pick, Scan};
 
+/// How far ahead of their use codes are fetched. What the processor fetches by itself ends with the page, and a page is
+/// four groups.
+const AHEAD_BYTES: usize = 4096;
+
 /// What this processor has, the better one last.
 pub(super) fn available() -> impl Iterator<Item = Kernels> {
     let avx2 = is_x86_feature_detected!("avx2");
@@ -58,6 +62,7 @@ fn scan_avx2_in(scan: &Scan<'_>, positions: usize, found: &mut Vec<Hit>) {
         // Eight positions at a time: four steps of two positions, whose byte sums stay below 4 × 60.
         for (codes, tables) in codes.as_chunks::<128>().0.iter().zip(scan.tables.as_chunks::<128>().0) {
             let (mut below, mut above) = (zero, zero);
+            fetch_ahead(codes);
             for (codes, table) in codes.as_chunks::<32>().0.iter().zip(tables.as_chunks::<32>().0) {
                 // SAFETY: each array has 32 bytes, and the loads need no alignment.
                 let (codes, table) =
@@ -93,6 +98,7 @@ fn scan_avx512_in(scan: &Scan<'_>, positions: usize, found: &mut Vec<Hit>) {
         // Sixteen positions at a time: four steps of four positions.
         for (codes, tables) in codes.as_chunks::<256>().0.iter().zip(scan.tables.as_chunks::<256>().0) {
             let (mut below, mut above) = (zero, zero);
+            fetch_ahead(codes);
             for (codes, table) in codes.as_chunks::<64>().0.iter().zip(tables.as_chunks::<64>().0) {
                 // SAFETY: each array has 64 bytes, and the loads need no alignment.
                 let (codes, table) =
@@ -118,6 +124,15 @@ fn scan_avx512_in(scan: &Scan<'_>, positions: usize, found: &mut Vec<Hit>) {
             _mm256_set_m128i(_mm_unpackhi_epi16(even, odd), _mm_unpacklo_epi16(even, odd))
         });
         tell(scan, sums, factors, first, found);
+    }
+}
+
+/// Fetches what lies as far behind these codes as [`AHEAD_BYTES`], be it codes or not.
+#[inline]
+fn fetch_ahead(codes: &[u8]) {
+    for line in codes.chunks_exact(64) {
+        // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; SSE is part of every x86-64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().wrapping_add(AHEAD_BYTES).cast()) };
     }
 }
 

@@ -9,7 +9,7 @@
 //! `n log n` instead of `n²`. Components of the rotated query are quantised to 4 bits, so that the sums over any four of
 //! them fit a table of 16 small numbers, and a scan is look-ups and additions of bytes.
 
-use ndarray::{ArrayView1, ArrayView2, Axis};
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis, concatenate};
 
 use crate::raw::{ENTRY_MAX, Scan};
 
@@ -105,14 +105,15 @@ pub(super) struct Code {
     pub factor: i16,
 }
 
-/// What codes are relative to: learned once from a sample, then kept with them.
+/// What codes are relative to: learned once from a sample, then kept with them. List 0 is everything, and its centre the mean;
+/// where vectors are partitioned, each further list has a centre of its own.
 #[derive(Debug, Clone)]
 pub(super) struct Basis {
     rotation: Rotation,
-    /// `dim` components.
-    mean: Vec<f32>,
-    /// The mean, rotated.
-    centre: Vec<f32>,
+    /// A centre a row, of `dim` components.
+    centres: Array2<f32>,
+    /// The same, rotated.
+    rotated: Array2<f32>,
     /// The factor that is kept as 32767; larger ones are cut off.
     factor_max: f32,
 }
@@ -120,26 +121,38 @@ pub(super) struct Basis {
 impl Basis {
     /// A basis for vectors like those of `sample`, one a row.
     pub fn learn(sample: ArrayView2<'_, f32>, seed: u64) -> Self {
-        let zeros = || vec![0.0; sample.ncols()];
-        Basis::new(sample.mean_axis(Axis(0)).map_or_else(zeros, |mean| mean.to_vec()), seed)
+        let mean = sample.mean_axis(Axis(0)).map(|mean| mean.insert_axis(Axis(0)));
+        Basis::new(mean.unwrap_or_else(|| Array2::zeros((1, sample.ncols()))), seed)
     }
 
-    /// The basis that was kept.
-    pub fn new(mean: Vec<f32>, seed: u64) -> Self {
-        let rotation = Rotation::new(mean.len(), seed);
-        let centre = rotation.apply(&mean);
+    /// The basis that was kept: one row a list.
+    pub fn new(centres: Array2<f32>, seed: u64) -> Self {
+        let rotation = Rotation::new(centres.ncols(), seed);
+        let mut rotated = Array2::zeros((centres.nrows(), rotation.len));
+        for (mut rotated, centre) in rotated.rows_mut().into_iter().zip(centres.rows()) {
+            rotated.assign(&ArrayView1::from(&rotation.apply(&centre.to_vec())));
+        }
         let factor_max = FACTOR_MAX / (rotation.len as f32).sqrt();
-        Basis { rotation, mean, centre, factor_max }
+        Basis { rotation, centres, rotated, factor_max }
     }
 
-    pub fn mean(&self) -> &[f32] {
-        &self.mean
+    /// The same with these lists.
+    pub fn with_lists(&self, centroids: ArrayView2<'_, f32>, seed: u64) -> Self {
+        let mean = self.centres.slice(ndarray::s![..1, ..]);
+        Basis::new(concatenate(Axis(0), &[mean, centroids]).unwrap_or_else(|_| mean.to_owned()), seed)
     }
 
-    fn residual(&self, vector: &[f32]) -> Vec<f32> {
+    /// A centre a row, the mean first.
+    pub fn centres(&self) -> ArrayView2<'_, f32> {
+        self.centres.view()
+    }
+
+    fn residual(&self, vector: &[f32], list: usize) -> Vec<f32> {
         let mut out = self.rotation.apply(vector);
-        for (out, centre) in out.iter_mut().zip(&self.centre) {
-            *out -= centre;
+        if list < self.rotated.nrows() {
+            for (out, centre) in out.iter_mut().zip(self.rotated.row(list)) {
+                *out -= centre;
+            }
         }
         out
     }
@@ -153,9 +166,9 @@ impl Basis {
         if sum > 0.0 { squares / sum } else { 0.0 }
     }
 
-    /// The code of a vector.
-    pub fn encode(&self, vector: &[f32]) -> Code {
-        let residual = self.residual(vector);
+    /// The code of a vector relative to the centre of a list.
+    pub fn encode(&self, vector: &[f32], list: usize) -> Code {
+        let residual = self.residual(vector, list);
         let factor = self.factor(&residual) / self.factor_max * FACTOR_TOP;
         let nibble = |four: &[f32; 4]| (0..).zip(four).fold(0, |bits, (at, x)| bits | (u8::from(*x > 0.0) << at));
         Code {
@@ -183,7 +196,7 @@ impl Basis {
         let bias = i16::try_from(positions * usize::from(ENTRY_MAX) / 2).unwrap_or(i16::MAX);
         let shift = (i16::MAX / bias.max(1)).ilog2();
         let unit = step * self.factor_max * (32768.0 / FACTOR_TOP) / (1u32 << shift) as f32;
-        Probe { tables, bias, shift, unit, base: ArrayView1::from(query).dot(&ArrayView1::from(&self.mean)) }
+        Probe { tables, bias, shift, unit, bases: self.centres.dot(&ArrayView1::from(query)).to_vec() }
     }
 }
 
@@ -208,21 +221,30 @@ pub(super) struct Probe {
     shift: u32,
     /// What one of a score means as a cosine.
     unit: f32,
-    /// The cosine of a score of zero.
-    base: f32,
+    /// The cosine of a score of zero in each list: that of the list's centre.
+    bases: Vec<f32>,
 }
 
 impl Probe {
-    /// The scan of these codes for vectors whose estimated cosine is at least `bar`.
-    pub fn scan<'a>(&'a self, codes: &'a [u8], factors: &'a [i16], first: u32, bar: f32) -> Scan<'a> {
+    /// The cosine of each list's centre, list 0 first.
+    pub fn bases(&self) -> &[f32] {
+        &self.bases
+    }
+
+    fn base(&self, list: usize) -> f32 {
+        self.bases.get(list).copied().unwrap_or_default()
+    }
+
+    /// The scan of these codes of a list for vectors whose estimated cosine is at least `bar`.
+    pub fn scan<'a>(&'a self, (codes, factors): (&'a [u8], &'a [i16]), list: usize, first: u32, bar: f32) -> Scan<'a> {
         // One less than the bar, and rounded down: what is below it is dropped by its cosine later.
-        let above = ((bar - self.base) / self.unit).floor() - 1.0;
+        let above = ((bar - self.base(list)) / self.unit).floor() - 1.0;
         Scan { codes, factors, tables: &self.tables, bias: self.bias, shift: self.shift, above: above as i16, first }
     }
 
-    /// The estimated cosine that a score stands for.
-    pub fn cosine(&self, score: i16) -> f32 {
-        self.base + self.unit * f32::from(score)
+    /// The estimated cosine that a score in a list stands for.
+    pub fn cosine(&self, list: usize, score: i16) -> f32 {
+        self.base(list) + self.unit * f32::from(score)
     }
 }
 
@@ -276,12 +298,12 @@ mod tests {
                 query.iter_mut().for_each(|x| *x /= norm);
                 let probe = basis.probe(&query);
                 for vector in &vectors {
-                    let code = basis.encode(vector);
+                    let code = basis.encode(vector, 0);
                     let codes: Vec<u8> = code.nibbles.iter().flat_map(|n| [*n; 16]).collect();
                     let factors = [code.factor; 32];
                     let mut found = Vec::new();
-                    kernels.scan(&probe.scan(&codes, &factors, 0, -3.0), &mut found);
-                    let miss = probe.cosine(found[0].1) - dot(&query, vector);
+                    kernels.scan(&probe.scan((&codes, &factors), 0, 0, -3.0), &mut found);
+                    let miss = probe.cosine(0, found[0].1) - dot(&query, vector);
                     errors += miss * miss;
                     bias += miss;
                     n += 1.0;
@@ -298,8 +320,8 @@ mod tests {
     fn a_vector_that_is_the_mean_and_a_query_of_zeros_do_no_harm() {
         let sample = Array2::from_shape_vec((2, 64), [gaussian_unit(64, 1), gaussian_unit(64, 1)].concat()).unwrap();
         let basis = Basis::learn(sample.view(), 5);
-        assert!(basis.encode(&gaussian_unit(64, 2)).factor >= 0);
+        assert!(basis.encode(&gaussian_unit(64, 2), 0).factor >= 0);
         let probe = basis.probe(&[0.0; 64]);
-        assert!(probe.cosine(i16::MAX).is_finite() && probe.cosine(i16::MIN).is_finite());
+        assert!(probe.cosine(0, i16::MAX).is_finite() && probe.cosine(0, i16::MIN).is_finite());
     }
 }

@@ -72,6 +72,13 @@ impl Shape {
         self.code_len() + SCALE_BYTES
     }
 
+    /// The ranges of the cold part that so many vectors take; between them are zeros.
+    pub fn cold_ranges(&self, rows: usize) -> [std::ops::Range<usize>; 3] {
+        let (integers, vectors) = (self.keys_bytes(), self.vectors_at());
+        let exact = if self.exact { rows * self.dim * size_of::<f32>() } else { 0 };
+        [0..integers, integers..integers + rows * self.row_bytes(), vectors..vectors + exact]
+    }
+
     fn vectors_at(&self) -> usize {
         self.keys_bytes() + BLOCK_ROWS * self.row_bytes()
     }
@@ -89,6 +96,8 @@ pub(super) struct Block<'a> {
     pub cold: &'a [u8],
     /// Vectors in it; the rest is zeros.
     pub rows: usize,
+    /// The list whose centre its codes are relative to.
+    pub list: usize,
 }
 
 impl<'a> Block<'a> {
@@ -158,18 +167,24 @@ pub(super) struct OpenBlock {
     hot: Buffer,
     cold: Buffer,
     rows: usize,
+    list: usize,
     /// Vectors that have a code: all of them, or none while there is no basis.
     coded: usize,
 }
 
 impl OpenBlock {
     pub fn new(shape: Shape) -> Self {
+        OpenBlock::of_list(shape, 0)
+    }
+
+    /// A block of one list.
+    pub fn of_list(shape: Shape, list: usize) -> Self {
         let (hot, cold) = (Buffer::zeroed(shape.hot_bytes()), Buffer::zeroed(shape.cold_bytes()));
-        OpenBlock { shape, hot, cold, rows: 0, coded: 0 }
+        OpenBlock { shape, hot, cold, rows: 0, list, coded: 0 }
     }
 
     pub fn view(&self) -> Block<'_> {
-        Block { shape: self.shape, hot: self.hot.bytes(), cold: self.cold.bytes(), rows: self.rows }
+        Block { shape: self.shape, hot: self.hot.bytes(), cold: self.cold.bytes(), rows: self.rows, list: self.list }
     }
 
     pub fn rows(&self) -> usize {
@@ -218,7 +233,7 @@ impl OpenBlock {
     }
 
     fn encode(&mut self, at: usize, vector: &[f32], basis: &Basis) {
-        let code = basis.encode(vector);
+        let code = basis.encode(vector, self.list);
         let (group, within) = (at / GROUP, at % GROUP);
         let (byte, shift) = (within % NIBBLE_BYTES, within / NIBBLE_BYTES * 4);
         let start = group * self.shape.group_bytes();

@@ -6,7 +6,7 @@
 //!                        cold    a block after the other: cold part
 //!                        log     see `log`
 //!
-//! header: magic "FLKVBLK1" · number u64 · rows u32 · zero u32 · BLAKE3 of the hot part · of the keys · of all before
+//! header: magic "FLKVBLK1" · number u64 · rows u32 · list u32 · BLAKE3 of the hot part · of the keys · of all before
 //! ```
 //! `<space>` is named after the embedder's identity, so vectors of different embedders never meet; the head repeats it.
 //! `g<n>` is a generation: what is written anew goes into the next, which counts once its head is there.
@@ -65,8 +65,8 @@ pub(super) struct Files {
     cold: File,
     hot_map: Map,
     cold_map: Map,
-    /// Vectors of each block; none of a damaged one.
-    rows: Vec<u32>,
+    /// Vectors of each block, none of a damaged one; and its list.
+    rows: Vec<(u32, u32)>,
     log: Option<Log>,
     /// Vectors known to be damaged.
     damaged: Vec<u32>,
@@ -204,7 +204,7 @@ impl Files {
             if rows.is_none() {
                 found.notes.push(format!("block {number} of the vectors is damaged"));
             }
-            self.rows.push(rows.unwrap_or(0));
+            self.rows.push(rows.unwrap_or_default());
         }
         Ok(())
     }
@@ -216,14 +216,15 @@ impl Files {
         self.cold_map.show(&self.cold, blocks * cold, room * cold)
     }
 
-    /// Rows of a block whose header, codes and keys are whole.
-    fn check(&self, number: usize) -> Option<u32> {
+    /// Rows and list of a block whose header, codes and keys are whole.
+    fn check(&self, number: usize) -> Option<(u32, u32)> {
         let start = number * self.hot_stride();
         let (header, hot) = self.hot_map.bytes().get(start..start + self.hot_stride())?.split_at(HEADER_BYTES);
         let keys = self.cold_block(number).get(..self.shape.keys_bytes())?;
         let rows = u32::from_le_bytes(*header.get(16..)?.first_chunk::<4>()?);
-        let expected = header_of(number, rows, hot, keys);
-        (header.get(..expected.len())? == expected && rows as usize <= BLOCK_ROWS).then_some(rows)
+        let list = u32::from_le_bytes(*header.get(20..)?.first_chunk::<4>()?);
+        let expected = header_of(number, (rows, list), hot, keys);
+        (header.get(..expected.len())? == expected && rows as usize <= BLOCK_ROWS).then_some((rows, list))
     }
 
     fn cold_block(&self, number: usize) -> &[u8] {
@@ -236,11 +237,16 @@ impl Files {
         self.rows.len()
     }
 
+    /// Vectors in all blocks.
+    pub fn vectors(&self) -> usize {
+        self.rows.iter().map(|(rows, _)| *rows as usize).sum()
+    }
+
     pub fn block(&self, number: usize) -> Option<Block<'_>> {
-        let rows = *self.rows.get(number)? as usize;
+        let (rows, list) = *self.rows.get(number)?;
         let start = number * self.hot_stride() + HEADER_BYTES;
         let hot = self.hot_map.bytes().get(start..start + self.shape.hot_bytes())?;
-        Some(Block { shape: self.shape, hot, cold: self.cold_block(number), rows })
+        Some(Block { shape: self.shape, hot, cold: self.cold_block(number), rows: rows as usize, list: list as usize })
     }
 
     pub fn shape(&self) -> Shape {
@@ -280,17 +286,25 @@ impl Files {
     fn append_at(&mut self, number: usize, block: &OpenBlock, sync: bool) -> io::Result<()> {
         let view = block.view();
         let keys = view.cold.get(..self.shape.keys_bytes()).unwrap_or_default();
-        let mut header = header_of(number, view.rows as u32, view.hot, keys);
+        let counts = (view.rows as u32, view.list as u32);
+        let mut header = header_of(number, counts, view.hot, keys);
         header.resize(HEADER_BYTES, 0);
         let start = (number * self.hot_stride()) as u64;
-        self.cold.write_all_at(view.cold, (number * self.shape.cold_bytes()) as u64)?;
+        let cold = (number * self.shape.cold_bytes()) as u64;
+        for range in self.shape.cold_ranges(view.rows) {
+            self.cold.write_all_at(view.cold.get(range.clone()).unwrap_or_default(), cold + range.start as u64)?;
+        }
+        if view.rows < BLOCK_ROWS {
+            // What is left out is a hole, and reads as zeros.
+            self.cold.set_len(cold + self.shape.cold_bytes() as u64)?;
+        }
         self.hot.write_all_at(view.hot, start + HEADER_BYTES as u64)?;
         self.hot.write_all_at(&header, start)?;
         if sync {
             self.sync()?;
         }
         self.map(number + 1)?;
-        self.rows.push(view.rows as u32);
+        self.rows.push(counts);
         Ok(())
     }
 
@@ -321,8 +335,9 @@ impl Files {
     }
 }
 
-fn header_of(number: usize, rows: u32, hot: &[u8], keys: &[u8]) -> Vec<u8> {
-    let mut header = [&MAGIC[..], &(number as u64).to_le_bytes(), &rows.to_le_bytes(), &[0; 4]].concat();
+fn header_of(number: usize, (rows, list): (u32, u32), hot: &[u8], keys: &[u8]) -> Vec<u8> {
+    let counts = [rows.to_le_bytes(), list.to_le_bytes()].concat();
+    let mut header = [&MAGIC[..], &(number as u64).to_le_bytes(), &counts].concat();
     header.extend(blake3::hash(hot).as_bytes());
     header.extend(blake3::hash(keys).as_bytes());
     debug_assert_eq!(header.len(), HEADER_USED);

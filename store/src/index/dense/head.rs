@@ -3,7 +3,7 @@
 //! ```text
 //! magic "FLKVECT1" · length of the body u32 · body · BLAKE3 of all before, 32 bytes
 //! body: name and revision of the embedder (u16 length, bytes) · dim u32 · seed u64 · exact u8 · basis u8
-//!       if basis is 1: mean f32 × dim
+//!       if basis is 1: lists u32, list 0 among them · a centre f32 × dim for each
 //! ```
 //! Numbers are little-endian. It is written beside, synced and renamed, so it is there as a whole or not at all.
 
@@ -13,13 +13,15 @@ use std::{
     path::Path,
 };
 
+use ndarray::Array2;
+
 use super::basis::Basis;
 use crate::embed::EmbedderIdentity;
 
 const MAGIC: &[u8; 8] = b"FLKVECT1";
 const HASH_BYTES: usize = 32;
-/// More than any head has: names, and 4,096 components of a mean.
-const HEAD_BYTES_MAX: u64 = 1 << 20;
+/// More than any head has: names, and as many centres as there are lists at most, of 4,096 components.
+const HEAD_BYTES_MAX: u64 = 256 << 20;
 
 /// What the head says.
 #[derive(Debug, Clone)]
@@ -61,7 +63,8 @@ impl Head {
         body.push(self.exact.into());
         body.push(self.basis.is_some().into());
         if let Some(basis) = &self.basis {
-            body.extend(basis.mean().iter().flat_map(|x| x.to_le_bytes()));
+            body.extend((basis.centres().nrows() as u32).to_le_bytes());
+            body.extend(basis.centres().iter().flat_map(|x| x.to_le_bytes()));
         }
         let mut out = [&MAGIC[..], &(body.len() as u32).to_le_bytes(), &body].concat();
         out.extend(blake3::hash(&out).as_bytes());
@@ -89,11 +92,11 @@ impl Head {
         let seed = u64::from_le_bytes(take(&mut rest)?);
         let [exact, has_basis] = take::<2>(&mut rest)?;
         let basis = if has_basis == 1 {
+            let lists = u32::from_le_bytes(take(&mut rest)?) as usize;
             let (numbers, after) = rest.as_chunks::<4>();
-            if numbers.len() != dim || !after.is_empty() {
-                return None;
-            }
-            Some(Basis::new(numbers.iter().map(|x| f32::from_le_bytes(*x)).collect(), seed))
+            let numbers = numbers.iter().map(|x| f32::from_le_bytes(*x)).collect();
+            let centres = Array2::from_shape_vec((lists, dim), numbers).ok().filter(|_| after.is_empty() && lists > 0);
+            Some(Basis::new(centres?, seed))
         } else {
             None
         };
@@ -129,7 +132,7 @@ mod tests {
             identity: EmbedderIdentity { name: "näme".into(), revision: "1".into(), dim: 70 },
             seed: 9,
             exact: true,
-            basis: basis.then(|| Basis::new(gaussian_unit(70, 1), 9)),
+            basis: basis.then(|| Basis::new(Array2::from_shape_vec((3, 70), gaussian_unit(210, 1)).unwrap(), 9)),
         }
     }
 
@@ -143,7 +146,7 @@ mod tests {
             head.write(&path).unwrap();
             let read = Head::read(&path).unwrap().unwrap();
             assert_eq!((read.identity, read.seed, read.exact), (head.identity, 9, true));
-            assert_eq!(read.basis.as_ref().map(Basis::mean), head.basis.as_ref().map(Basis::mean));
+            assert_eq!(read.basis.as_ref().map(Basis::centres), head.basis.as_ref().map(Basis::centres));
         }
     }
 

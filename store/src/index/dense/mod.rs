@@ -14,6 +14,7 @@ mod block;
 mod file;
 mod head;
 mod log;
+mod partition;
 #[cfg(test)]
 mod samples;
 mod search;
@@ -22,11 +23,14 @@ mod stored;
 
 use std::{path::Path, sync::Mutex};
 
+use ndarray::{Array2, ArrayView1};
+
 use self::{
     basis::Basis,
     block::{BLOCK_ROWS, Block, OpenBlock, Shape},
     file::Files,
     log::Entry,
+    partition::PARTITION_MIN,
     slots::Slots,
     stored::Stored,
 };
@@ -76,6 +80,8 @@ pub struct DenseIndex {
     failed: bool,
     /// Full blocks in memory: all of them without files, or those that could not be written.
     full: Vec<OpenBlock>,
+    /// Vectors in all blocks but the last, the deleted ones too.
+    sealed_rows: usize,
     /// The last block.
     open: OpenBlock,
     slots: Slots,
@@ -98,6 +104,7 @@ impl DenseIndex {
             files: None,
             failed: false,
             full: Vec::new(),
+            sealed_rows: 0,
             open: OpenBlock::new(shape),
             slots: Slots::default(),
             stored: None,
@@ -120,6 +127,7 @@ impl DenseIndex {
         index.basis = files.basis().cloned();
         index.open = OpenBlock::new(index.shape);
         let sealed = files.blocks() * BLOCK_ROWS;
+        index.sealed_rows = files.vectors();
         index.files = Some(files);
         for entry in found.entries {
             if let Entry::Vector { row, key, vector } = entry
@@ -167,8 +175,11 @@ impl DenseIndex {
     /// When the file system refuses. The index goes on in memory.
     pub fn settle(&mut self) -> Result<(), VectorFileError> {
         self.stored = None;
-        if self.dead_rows() > DEAD_ROWS_MIN.max(self.slots.live() / 2) {
-            self.rewrite()?;
+        let listed = self.blocks().filter(|block| block.list > 0).map(|block| block.rows).sum::<usize>();
+        if self.slots.live() >= PARTITION_MIN && listed < self.slots.live() / 2 {
+            self.rewrite(partition::lists_for(self.slots.live()))?;
+        } else if self.dead_rows() > DEAD_ROWS_MIN.max(self.slots.live() / 2) {
+            self.rewrite(self.basis.as_ref().map_or(0, |basis| basis.centres().nrows() - 1))?;
         }
         let base = self.open_base();
         let view = self.open.view();
@@ -212,11 +223,11 @@ impl DenseIndex {
             }
         }
         if self.open.is_full() {
-            self.seal();
+            self.seal(0);
         }
         if self.files.is_none() && self.dead_rows() > DEAD_ROWS_MIN.max(self.slots.live() / 2) {
             // In memory only, nothing can fail.
-            self.rewrite().ok();
+            self.rewrite(0).ok();
         }
         Ok(())
     }
@@ -253,8 +264,8 @@ impl DenseIndex {
         }
     }
 
-    /// Puts the last block, which is full, among the others.
-    fn seal(&mut self) {
+    /// Puts the last block among the others, and begins one of `next_list`.
+    fn seal(&mut self, next_list: usize) {
         if self.basis.is_none() {
             let basis = self.open.view().vectors().map(|sample| Basis::learn(sample, self.seed));
             if let Some(basis) = basis {
@@ -263,7 +274,8 @@ impl DenseIndex {
                 self.write(|files| files.set_basis(basis));
             }
         }
-        let sealed = std::mem::replace(&mut self.open, OpenBlock::new(self.shape));
+        let sealed = std::mem::replace(&mut self.open, OpenBlock::of_list(self.shape, next_list));
+        self.sealed_rows += sealed.rows();
         let (settled, in_order) = (self.stored.is_none(), self.full.is_empty());
         let written = in_order && self.write(|files| files.append(&sealed, settled));
         if !written {
@@ -279,7 +291,7 @@ impl DenseIndex {
     }
 
     fn dead_rows(&self) -> usize {
-        (self.open_base() + self.open.rows()).saturating_sub(self.slots.live())
+        (self.sealed_rows + self.open.rows()).saturating_sub(self.slots.live())
     }
 
     /// A block by number; the last one is not full.
@@ -299,23 +311,39 @@ impl DenseIndex {
         (0..).map_while(|number| self.block(number))
     }
 
-    /// Writes all vectors that have a slot anew, without those deleted.
-    fn rewrite(&mut self) -> Result<(), VectorFileError> {
+    /// Writes all vectors that have a slot anew, without those deleted, parted into lists if there are to be any.
+    fn rewrite(&mut self, lists: usize) -> Result<(), VectorFileError> {
+        let live: Vec<u32> = self.rows().filter(|row| self.slots.slot(*row).is_some()).collect();
+        let basis = match &self.basis {
+            Some(basis) if lists > 0 => {
+                let every = (live.len() / (lists * partition::SAMPLE_PER_LIST)).max(1);
+                let sample = self.gather(live.iter().step_by(every));
+                Some(basis.with_lists(partition::centroids(sample.view(), lists).view(), self.seed))
+            }
+            Some(basis) => Some(basis.with_lists(Array2::zeros((0, self.shape.dim)).view(), self.seed)),
+            None => None,
+        };
         let mut fresh = DenseIndex::new(self.shape.dim);
         (fresh.shape, fresh.seed, fresh.kernels) = (self.shape, self.seed, self.kernels);
-        fresh.basis = self.basis.clone();
-        fresh.open = OpenBlock::new(self.shape);
-        fresh.files = self.files.as_ref().map(|files| files.next_generation(self.basis.clone())).transpose()?;
+        fresh.files = self.files.as_ref().map(|files| files.next_generation(basis.clone())).transpose()?;
         // Not settled: its log is written at the end.
         fresh.stored = self.files.is_some().then(Stored::default);
-        for (number, block) in self.blocks().enumerate() {
-            for row in 0..block.rows {
-                let slot = self.slots.slot((number * BLOCK_ROWS + row) as u32);
-                if let (Some(slot), Some((key, _)), Some(vector)) = (slot, block.key(row), block.vector(row)) {
-                    // Every one of them was checked when it was added.
-                    fresh.add_keyed(slot, &key, &vector).ok();
+        fresh.basis = basis;
+        fresh.open = OpenBlock::new(self.shape);
+        if lists > 0 {
+            let mut by_list: Vec<(u32, u32)> = self.lists_of(&live, &fresh).into_iter().zip(live).collect();
+            by_list.sort_unstable();
+            for list in by_list.chunk_by(|a, b| a.0 == b.0) {
+                for (at, (number, row)) in list.iter().enumerate() {
+                    if at.is_multiple_of(BLOCK_ROWS) {
+                        fresh.begin_list(*number as usize);
+                    }
+                    self.copy(*row, &mut fresh);
                 }
             }
+            fresh.begin_list(0);
+        } else {
+            live.into_iter().for_each(|row| self.copy(row, &mut fresh));
         }
         if let Some(files) = &mut fresh.files {
             files.settle(&[])?;
@@ -329,6 +357,54 @@ impl DenseIndex {
             tracing::warn!(%error, "vectors that were written anew are still there");
         }
         Ok(())
+    }
+
+    /// Begins a block of a list, unless that has one with nothing in it.
+    fn begin_list(&mut self, list: usize) {
+        if self.open.rows() > 0 {
+            self.seal(list);
+        } else {
+            self.open = OpenBlock::of_list(self.shape, list);
+        }
+    }
+
+    /// Numbers of all vectors, the deleted ones too.
+    fn rows(&self) -> impl Iterator<Item = u32> {
+        self.blocks().enumerate().flat_map(|(number, block)| {
+            let base = (number * BLOCK_ROWS) as u32;
+            base..base + block.rows as u32
+        })
+    }
+
+    /// Vectors by number, one a row; zeros for one that is damaged.
+    fn gather<'r>(&self, rows: impl ExactSizeIterator<Item = &'r u32>) -> Array2<f32> {
+        let mut out = Array2::zeros((rows.len(), self.shape.dim));
+        for (mut out, row) in out.rows_mut().into_iter().zip(rows) {
+            let block = self.block(*row as usize / BLOCK_ROWS);
+            if let Some(vector) = block.and_then(|block| block.vector(*row as usize % BLOCK_ROWS)) {
+                out.assign(&ArrayView1::from(&*vector));
+            }
+        }
+        out
+    }
+
+    /// The list of each vector in another index.
+    fn lists_of(&self, rows: &[u32], other: &DenseIndex) -> Vec<u32> {
+        let Some(basis) = &other.basis else { return vec![0; rows.len()] };
+        let centres = basis.centres().slice(ndarray::s![1.., ..]).to_owned();
+        let nearest = partition::Nearest::new(&centres);
+        let chunks = rows.chunks(BLOCK_ROWS).flat_map(|rows| nearest.of(self.gather(rows.iter()).view()));
+        chunks.map(|list| list as u32 + 1).collect()
+    }
+
+    /// Adds one vector, with its slot and key, to another index.
+    fn copy(&self, row: u32, other: &mut DenseIndex) {
+        let Some(block) = self.block(row as usize / BLOCK_ROWS) else { return };
+        let at = row as usize % BLOCK_ROWS;
+        if let (Some(slot), Some((key, _)), Some(vector)) = (self.slots.slot(row), block.key(at), block.vector(at)) {
+            // Every one of them was checked when it was added.
+            other.add_keyed(slot, &key, &vector).ok();
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::HashSet};
 
 use ndarray::ArrayView1;
 
-use super::{BLOCK_ROWS, DenseIndex, SlotSet, basis::Probe};
+use super::{BLOCK_ROWS, DenseIndex, SlotSet, basis::Probe, block::Block};
 use crate::{
     index::{Filter, best_first},
     raw::GROUP,
@@ -21,6 +21,9 @@ const INTEGER_PER_HIT: usize = 8;
 const EXACT_EXTRA: usize = 32;
 /// Groups that are scanned before the bar is raised.
 const GROUPS_AT_ONCE: usize = 32;
+/// Of vectors in lists, one in this many is scanned: those of the nearest lists. Neighbours of real texts are spread over
+/// many lists, so a part as small as is usual elsewhere would miss one in ten.
+const PROBED_ONE_IN: usize = 4;
 /// A set of slots that has at most one in this many of the vectors is walked, not scanned for.
 const WALK_ONE_IN: usize = 16;
 /// How far apart two sums of the same products may be, made in different orders.
@@ -134,13 +137,13 @@ impl DenseIndex {
     fn scan(&self, probe: &Probe, keep: usize, filter: &Filter<'_>) -> Vec<Candidate> {
         let mut best = Best::new(INTEGER_MIN.max(keep.saturating_mul(INTEGER_PER_HIT)));
         let mut hits = Vec::with_capacity(GROUPS_AT_ONCE * GROUP);
-        for (number, block) in self.blocks().enumerate() {
+        for (number, block) in self.probed(probe) {
             for first in (0..block.rows.div_ceil(GROUP)).step_by(GROUPS_AT_ONCE) {
-                let (codes, factors) = block.groups(first, GROUPS_AT_ONCE);
                 let row = (number * BLOCK_ROWS + first * GROUP) as u32;
-                self.kernels.scan(&probe.scan(codes, factors, row, best.bar), &mut hits);
+                let scan = probe.scan(block.groups(first, GROUPS_AT_ONCE), block.list, row, best.bar);
+                self.kernels.scan(&scan, &mut hits);
                 for (row, score) in hits.drain(..) {
-                    let score = probe.cosine(score);
+                    let score = probe.cosine(block.list, score);
                     if score < best.bar {
                         continue;
                     }
@@ -152,6 +155,29 @@ impl DenseIndex {
             }
         }
         best.finish()
+    }
+
+    /// The blocks to be scanned: all of them, or those in no list and those of the lists that are nearest.
+    pub(super) fn probed(&self, probe: &Probe) -> Vec<(usize, Block<'_>)> {
+        let mut blocks: Vec<(usize, Block<'_>)> = self.blocks().enumerate().collect();
+        let bases = probe.bases();
+        if bases.len() > 1 {
+            let base = |block: &Block<'_>| match block.list {
+                0 => f32::INFINITY,
+                list => bases.get(list).copied().unwrap_or(f32::NEG_INFINITY),
+            };
+            // Stable, so that a list's blocks stay in order. The nearest first, which raises the bar soonest.
+            blocks.sort_by(|(_, a), (_, b)| base(b).total_cmp(&base(a)));
+            let mut left =
+                blocks.iter().filter(|(_, b)| b.list > 0).map(|(_, b)| b.rows).sum::<usize>() / PROBED_ONE_IN;
+            let reached = blocks.iter().position(|(_, block)| {
+                let done = block.list > 0 && left == 0;
+                left = left.saturating_sub(if block.list > 0 { block.rows } else { 0 });
+                done
+            });
+            blocks.truncate(reached.unwrap_or(blocks.len()));
+        }
+        blocks
     }
 
     /// The best by integers, a few more than `keep`, in no order.

@@ -212,6 +212,33 @@ fn the_same_vector_many_times_is_found_and_ordered_by_slot() {
     assert_eq!(found, [7_000]);
 }
 
+#[test]
+fn a_partition_scans_a_part_and_finds_nearly_all() {
+    let vectors = clustered(64, 20_000, 60, 8);
+    let mut index = index_of(&vectors);
+    let whole = index.probed(&index.basis.as_ref().unwrap().probe(&vectors[0])).iter().map(|b| b.1.rows).sum::<usize>();
+    assert_eq!(whole, 20_000);
+    for slot in (0..20_000).step_by(5) {
+        index.remove(slot);
+    }
+    index.rewrite(40).unwrap();
+    assert_eq!((index.len(), index.dead_rows()), (16_000, 0));
+    // What is added later is in no list and always scanned.
+    let late = gaussian_unit(64, 77);
+    index.add(90_000, &late).unwrap();
+    assert_eq!(index.search(&late, 1, &|_| true)[0].0, 90_000);
+    let mut total = 0.0;
+    for q in 0..40 {
+        let query = &vectors[q * 500 + 1];
+        let probed = index.probed(&index.basis.as_ref().unwrap().probe(query));
+        let scanned: usize = probed.iter().filter(|(_, block)| block.list > 0).map(|(_, block)| block.rows).sum();
+        assert!(scanned < 16_000 / 2, "{scanned}");
+        let found = index.search(query, 10, &|_| true);
+        total += recall(&found, &exact(&vectors, query, 10, |slot| !slot.is_multiple_of(5)));
+    }
+    assert!(total / 40.0 >= 0.97, "{}", total / 40.0);
+}
+
 // ---- on disk
 
 const DIM: usize = 64;
@@ -312,6 +339,31 @@ fn what_nobody_claims_is_gone_and_its_room_is_taken_back() {
     let (index, made, notes) = load(dir.path(), 3_000);
     assert_eq!((made, notes), (0, vec![]));
     assert_holds(&index, 3_000);
+}
+
+#[test]
+fn a_partition_is_there_at_the_next_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut index, ..) = load(dir.path(), 5_000);
+    index.rewrite(10).unwrap();
+    index.settle().unwrap();
+    add_pair(&mut index, 5_000);
+    assert_holds_nearly(&index, 5_001);
+    drop(index);
+    let (index, made, notes) = load(dir.path(), 5_001);
+    assert_eq!((made, notes), (0, vec![]));
+    assert!(index.blocks().filter(|block| block.list > 0).count() >= 10);
+    assert_holds_nearly(&index, 5_001);
+}
+
+/// Every slot is there; a query that is a vector itself finds it in nearly all cases.
+fn assert_holds_nearly(index: &DenseIndex, n: usize) {
+    assert_eq!(index.len(), n);
+    let found = (0..n).step_by(50).filter(|slot| {
+        let found = index.search(&pair(*slot)[0], 1, &|_| true);
+        found.first().is_some_and(|found| found.0 == *slot as u32 && found.1 > 0.9999)
+    });
+    assert!(found.count() * 100 >= n.div_ceil(50) * 95);
 }
 
 #[test]
