@@ -21,7 +21,7 @@ use serde_json::Value;
 fn runs(dir: &Path) -> Vec<Run> {
     let table = dir.join("outcomes.json");
     let table = table.is_file().then(|| Outcomes::read(&table).unwrap());
-    let options = ReadOptions { format: None, outcomes: table.as_ref() };
+    let options = ReadOptions { outcomes: table.as_ref(), ..ReadOptions::default() };
     let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let mut runs = Vec::new();
