@@ -10,12 +10,13 @@ fn main() {
     let (tables, paths): (Vec<PathBuf>, Vec<PathBuf>) =
         std::env::args_os().skip(1).map(PathBuf::from).partition(|path| path.ends_with("outcomes.json"));
     let table = tables.first().and_then(|path| Outcomes::read(path).map_err(|error| println!("{error}")).ok());
-    let options = ReadOptions { format: None, outcomes: table.as_ref() };
+    let options = ReadOptions { outcomes: table.as_ref(), ..ReadOptions::default() };
     let mut runs = Vec::new();
     for found in formats::expand(&paths) {
         let read = formats::read_path(&found.path, &options, &mut |item| {
             match item {
                 Item::Run(run) => runs.push(*run),
+                Item::Lesson(lesson) => println!("imported {}: {}", lesson.source, lesson.fields.title),
                 Item::Skipped { item, reason } => println!("skipped {item}: {reason}"),
             }
             ControlFlow::Continue(())

@@ -26,7 +26,7 @@ const TERSE_MIN_PERCENT: usize = 85;
 fn runs(dir: &Path) -> Vec<Run> {
     let table = dir.join("outcomes.json");
     let table = table.is_file().then(|| Outcomes::read(&table).unwrap());
-    let options = ReadOptions { format: None, outcomes: table.as_ref(), position: None };
+    let options = ReadOptions { outcomes: table.as_ref(), ..ReadOptions::default() };
     let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let mut runs = Vec::new();

@@ -123,7 +123,7 @@ fn steps(line: &str) -> Vec<Step> {
     if line.is_empty() {
         return Vec::new();
     }
-    if let Some(answer) = line.strip_prefix("####") {
+    if let Some(answer) = line.strip_prefix("####").or_else(|| line.strip_prefix("A: ")) {
         return vec![Step { action: format!("respond: {}", answer.trim()), ..Step::default() }];
     }
     let mut steps: Vec<Step> = Vec::new();

@@ -3,7 +3,7 @@
 //!
 //! `input` and `output` are whatever the traced framework wrote: JSON, JSON inside a text, a Python literal, or words. The
 //! same conversation is told at several levels; a run is read both from the generations and tools in their order, and from
-//! the longest history that a generation was given, and the reading with more steps is taken. A score is a label only when
+//! the longest history that an observation was given, and the reading with more steps is taken. A score is a label only when
 //! a person or the traced program gave it under a name that means success; what Langfuse's own model judges gave is none.
 
 use super::chat::Chat;
@@ -164,11 +164,11 @@ fn in_order(observations: &[Observation]) -> (String, Vec<Step>) {
     chat.finish()
 }
 
-/// The longest conversation that a generation was given, and what it answered.
+/// The longest conversation that an observation was given, and what it answered.
 fn longest_history(observations: &[Observation]) -> (String, Vec<Step>) {
     let mut chat = Chat::default();
-    let lengths = observations.iter().enumerate().map(|(at, one)| (messages(&unwrapped(&one.input)).len(), at));
-    let Some((_, at)) = lengths.max() else { return chat.finish() };
+    let lengths = observations.iter().map(|one| (messages(&unwrapped(&one.input)).len(), !one.output.is_null()));
+    let Some((_, at)) = lengths.enumerate().map(|(at, length)| (length, at)).max() else { return chat.finish() };
     let Some(one) = observations.get(at) else { return chat.finish() };
     for message in messages(&unwrapped(&one.input)) {
         chat.message(&message);

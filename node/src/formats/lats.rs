@@ -6,6 +6,7 @@
 //! implementations with what their tests said; between them stand the reflections, which are far more than the
 //! implementations that were kept and belong to no single one.
 
+use super::words::programming_task;
 use super::{Detect, Format, Gives, Read, decode};
 use folklore_store::run::{Run, RunOutcome, RunStatus, Step};
 use serde::Deserialize;
@@ -22,6 +23,9 @@ pub(super) const FORMAT: Format = Format {
 
 /// Reflections kept of a row: a search of a hundred nodes says the same thing a hundred times.
 const MAX_REFLECTIONS: usize = 16;
+
+/// What the search writes where a node has no reflection of its own.
+const PLACEHOLDER: &str = "MCTS reflections";
 
 #[derive(Deserialize)]
 struct Row {
@@ -59,7 +63,7 @@ fn parse(bytes: &[u8], _file: &str) -> Result<Run, String> {
     }
     let mut told: Vec<&str> = Vec::new();
     for reflection in row.reflections.iter().map(|text| text.trim()) {
-        if !reflection.is_empty() && !told.contains(&reflection) {
+        if !reflection.is_empty() && reflection != PLACEHOLDER && !told.contains(&reflection) {
             told.push(reflection);
         }
     }
@@ -67,7 +71,7 @@ fn parse(bytes: &[u8], _file: &str) -> Result<Run, String> {
     let thoughts = told.into_iter().take(MAX_REFLECTIONS);
     let mut thoughts: Vec<Step> = thoughts.map(|text| Step { think: text.to_owned(), ..Step::default() }).collect();
     if more > 0 {
-        thoughts.push(Step { think: format!("[… {more} reflections elided …]"), ..Step::default() });
+        thoughts.push(Step { observation: format!("[… {more} reflections elided …]"), ..Step::default() });
     }
     let last = attempts.pop();
     let steps: Vec<Step> = attempts.into_iter().chain(thoughts).chain(last).collect();
@@ -76,7 +80,7 @@ fn parse(bytes: &[u8], _file: &str) -> Result<Run, String> {
     }
     Ok(Run {
         task_key: row.name,
-        task: row.prompt,
+        task: programming_task(&row.prompt),
         domain: "coding".into(),
         agent: "LATS".into(),
         steps,
@@ -99,7 +103,7 @@ mod tests {
         assert!(error.contains("h/1 has no is_solved"), "{error}");
         let run = parse(
             br#"{"name":"h/1","prompt":"p","acc":1.0,"is_solved":false,"implementations":["a","b"],"test_feedback":["bad","worse"],
-            "reflections":["r","r","q"],"solution":"b"}"#,
+            "reflections":["r","MCTS reflections","r","q"],"solution":"b"}"#,
             "",
         )
         .unwrap();

@@ -7,6 +7,7 @@
 //! Trial rows do not say which environment they are from: the file's name tells environments and trials apart.
 
 use super::parts::{Parts, Told};
+use super::words::programming_task;
 use super::{Detect, Format, Gives, Read, decode};
 use folklore_protocol::claim::Outcome;
 use folklore_protocol::lesson::LessonKind;
@@ -62,7 +63,7 @@ fn parse(bytes: &[u8], file: &str, parts: &mut Parts) -> Result<(), String> {
         None => RunStatus::Unknown,
     };
     let judge = if row.is_success.is_some() { "reflexion is_success" } else { "reflexion is_solved" };
-    let task = row.prompt.unwrap_or_default();
+    let task = row.prompt.as_deref().map(programming_task).unwrap_or_default();
     let task_key = if is_trial { format!("reflexion/{series}/{}", row.name) } else { row.name.clone() };
     let domain = match is_trial {
         true => {

@@ -72,7 +72,7 @@ fn parse(bytes: &[u8], _file: &str) -> Result<Run, String> {
             && let Some(step) = steps.last_mut()
         {
             join(&mut step.observation, text.trim());
-        } else if at == 0 && (text.contains(question) || name == "human") {
+        } else if at == 0 && (text.contains(question) || text.starts_with("You are given:") || name == "human") {
             steps.push(Step { observation: text, ..Step::default() });
         } else {
             let is_run = document.history.get(at + 1).and_then(|next| next.name.as_deref()).is_some_and(is_terminal);

@@ -91,6 +91,24 @@ pub(super) fn unwrapped(value: &Value) -> Value {
     value
 }
 
+/// A programming task from its prompt: the words of the last docstring in front, because they say what is wanted, then
+/// the prompt as it is.
+pub(super) fn programming_task(prompt: &str) -> String {
+    let docstring = ["\"\"\"", "'''"].iter().find_map(|quotes| {
+        let (before, _) = prompt.trim_end().rsplit_once(quotes)?;
+        let (_, inside) = before.rsplit_once(quotes)?;
+        let said = inside.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(">>>"));
+        Some(said.collect::<Vec<_>>().join(" ")).filter(|words| !words.is_empty())
+    });
+    match docstring {
+        Some(mut task) => {
+            join(&mut task, prompt.trim());
+            task
+        }
+        None => prompt.trim().to_owned(),
+    }
+}
+
 /// Lines of a text that grows to no more than a bound; what goes beyond is counted and said.
 #[derive(Default)]
 pub(super) struct Bounded {
@@ -142,6 +160,14 @@ mod tests {
         ] {
             assert_eq!(words(&value), want, "{value}");
         }
+    }
+
+    #[test]
+    fn a_programming_task_begins_with_what_is_wanted() {
+        let prompt = "import x\n\ndef f(n):\n    \"\"\"\n\tReturn the sum.\n    >>> f(1)\n    \"\"\"\n";
+        let task = programming_task(prompt);
+        assert!(task.starts_with("Return the sum.\nimport x\n") && task.ends_with("\"\"\""), "{task}");
+        assert_eq!(programming_task("def f(): pass "), "def f(): pass");
     }
 
     #[test]

@@ -69,6 +69,95 @@ fn every_real_file_is_imported_or_refused_with_a_reason_that_names_it() {
 }
 
 #[test]
+fn every_line_that_real_runs_teach_quotes_the_step_it_names() {
+    let Some(data) = shared_data("every_line_that_real_runs_teach_quotes_the_step_it_names") else { return };
+    let table = Outcomes::read(&data.join("mini-swe-agent/outcomes.json")).unwrap();
+    let options = ReadOptions { outcomes: Some(&table), ..ReadOptions::default() };
+    let mut all = Vec::new();
+    files(&data, &mut all);
+    let mut lessons = 0;
+    for path in all {
+        for run in out(&path, &options).runs {
+            for draft in learn::from_run(&run, learn::NONE_GIVEN).lessons {
+                lessons += 1;
+                let sources = learn::quote::Sources { first: &run, second: None };
+                learn::quote::check(&draft.fields.content, sources)
+                    .unwrap_or_else(|why| panic!("{}: {why}", run.source));
+                assert!(draft.fields.content.lines().all(|line| line.contains('[')), "{}", draft.fields.content);
+                assert!(draft.lesson().is_ok(), "{}", run.source);
+            }
+        }
+    }
+    println!("{lessons} lessons");
+    assert!(lessons > 100);
+}
+
+/// Steps that a line points to.
+fn steps_named(text: &str) -> Vec<usize> {
+    let pieces = text.split("step ").skip(1);
+    pieces.filter_map(|piece| piece.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()).collect()
+}
+
+#[test]
+#[ignore = "prints what induction makes of groups of runs and of marked mistakes"]
+fn contrasts_and_blame_to_look_at() {
+    let Some(data) = shared_data("contrasts_and_blame_to_look_at") else { return };
+    for (name, files) in [
+        ("tau-bench airline", &["tau-bench/gpt-4o-airline.json"][..]),
+        ("tau-bench retail", &["tau-bench/retail_assertions.json", "tau-bench/retail_tool-calling.json"]),
+        ("MBPP", &["reflexion/mbpp_py_reflexion_gpt4.jsonl", "reflexion/mbpp_py_simple_gpt4.jsonl"]),
+        ("GSM8K", &["procedural/gsm8k_model_solutions_1-250.jsonl"]),
+        (
+            "cheatsheet",
+            &["dynamic-cheatsheet/balancer_claude_DC-RS.jsonl", "dynamic-cheatsheet/balancer_claude_baseline.jsonl"],
+        ),
+    ] {
+        let mut tasks = std::collections::BTreeMap::<String, Vec<Run>>::new();
+        for run in files.iter().flat_map(|file| out(&data.join(file), &ReadOptions::default()).runs) {
+            tasks.entry(run.task_key.clone()).or_default().push(run);
+        }
+        let mixed: Vec<_> = tasks
+            .values()
+            .filter(|runs| count(runs, RunStatus::Success) > 0 && count(runs, RunStatus::Failure) > 0)
+            .collect();
+        let (mut with, mut shown) = (0, 0);
+        let mut reasons = std::collections::BTreeMap::<String, usize>::new();
+        for runs in &mixed {
+            let made = learn::contrast(&runs.iter().collect::<Vec<_>>(), learn::NONE_GIVEN);
+            with += usize::from(!made.lessons.is_empty());
+            made.no_lesson.into_iter().for_each(|none| *reasons.entry(none.reason).or_default() += 1);
+            if let Some(draft) = made.lessons.first().filter(|_| shown < 2) {
+                shown += 1;
+                println!("+++ {} / {}", draft.fields.title, draft.fields.content);
+            }
+        }
+        println!(
+            "{name}: {} tasks, {} with both outcomes, a contrast for {with}; none: {reasons:?}",
+            tasks.len(),
+            mixed.len()
+        );
+    }
+    let (mut right, mut told, mut last, mut all) = (0, 0, 0, 0);
+    let mut paths = Vec::new();
+    files(&data.join("who-and-when"), &mut paths);
+    for run in paths.iter().flat_map(|path| out(path, &ReadOptions::default()).runs) {
+        let marked = steps_named(run.outcome.reason.as_deref().unwrap_or_default()).first().copied();
+        let Some(marked) = marked else { continue };
+        all += 1;
+        last += usize::from(run.steps.len().abs_diff(marked) <= 1);
+        let lessons = learn::from_run(&run, learn::NONE_GIVEN).lessons;
+        let blamed =
+            lessons.first().and_then(|draft| steps_named(draft.fields.content.lines().next()?).first().copied());
+        told += usize::from(blamed.is_some());
+        right += usize::from(blamed.is_some_and(|blamed| blamed.abs_diff(marked) <= 1));
+        println!("{}: marked {marked} of {}, blamed {blamed:?}", run.source, run.steps.len());
+    }
+    println!(
+        "Who&When: {all} runs, {told} with a pitfall, {right} within one step; the last step would be right for {last}"
+    );
+}
+
+#[test]
 #[ignore = "prints samples to look at"]
 fn samples_to_look_at() {
     let Some(data) = shared_data("samples_to_look_at") else { return };
