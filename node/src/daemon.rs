@@ -19,12 +19,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api::{Answer, ApiError, UpOptions, UpReady},
+    embedding::Embedding,
     engine::{self, EngineHandle},
     home::{DaemonNotice, Home, HomeError, HomeLock},
     http::{self, BindError, Token},
     memory::{self, Memory},
     metrics::Metrics,
     network::{KeyFileError, Network, NetworkConfig, NetworkEvent, NetworkHandle, StartError, read_psk},
+    service::RemoteEmbedder,
 };
 
 /// The store's setting that remembers the port peers know this node by.
@@ -65,6 +67,9 @@ pub enum DaemonError {
         /// Why.
         reason: String,
     },
+    /// The embedding service, as it is named.
+    #[error("{0}")]
+    Embedder(String),
     /// The HTTP door.
     #[error(transparent)]
     Http(#[from] BindError),
@@ -78,9 +83,9 @@ impl From<DaemonError> for ApiError {
         match error {
             DaemonError::Home(error) => error.into(),
             DaemonError::Http(error) => error.into(),
-            DaemonError::Network(StartError::Listen(_) | StartError::QuicWithKey(_)) | DaemonError::Key(_) => {
-                Self::bad_request(error.to_string())
-            }
+            DaemonError::Network(StartError::Listen(_) | StartError::QuicWithKey(_))
+            | DaemonError::Key(_)
+            | DaemonError::Embedder(_) => Self::bad_request(error.to_string()),
             _ => Self::failed(error.to_string()),
         }
     }
@@ -120,6 +125,7 @@ impl Daemon {
         let key = home.keypair()?;
         let own = home.bank()?;
         let options = home.network_settings()?.under(options, home.dir());
+        let second = second_embedder(&home, &options)?;
         let door = http::bind(options.http).await?;
         let http = door.local_addr().map_err(|error| DaemonError::System(error.to_string()))?;
 
@@ -161,6 +167,7 @@ impl Daemon {
             remember_port(&store, &handle);
         }
         let catalogue = Arc::new(catalogue);
+        let embedding = second.map(|(remote, texts)| Embedding::start(remote, catalogue.clone(), texts));
         let engine: EngineHandle = engine::start(engine::Parts {
             me,
             seed,
@@ -183,6 +190,7 @@ impl Daemon {
             engine,
             network,
             metrics,
+            embedding,
             http,
             opening,
         });
@@ -225,6 +233,15 @@ impl Daemon {
         self.network.shutdown().await;
         Ok(())
     }
+}
+
+/// The embedding service that the command line or the home names, and how many texts it is sent in an hour.
+fn second_embedder(home: &Home, options: &UpOptions) -> Result<Option<(RemoteEmbedder, u32)>, DaemonError> {
+    if options.builtin_only {
+        return Ok(None);
+    }
+    let named = options.embedder.clone().over(home.embedder_options()?);
+    named.embedder(|name| std::env::var(name).ok()).map_err(DaemonError::Embedder)
 }
 
 /// How the network is to run. The pre-shared key is the one named, else `swarm.key` in the home if it is there.

@@ -5,6 +5,7 @@
 //! home.json      the bank that the home owns, and the tickets of those it joined
 //! lock           locked by whoever may write here: the daemon, or `init` for a moment
 //! network.json   how the node connects, written by a person; may be absent
+//! embedder.json  the service that makes vectors, written by a person; may be absent
 //! swarm.key      the pre-shared key of a private network, written by a person, mode 0600; may be absent
 //! daemon.json    where the running daemon answers, and the token, mode 0600
 //! door.token     the token alone, for programs that read it from a file (Prometheus), mode 0600
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     api::{ApiError, ErrorCode},
+    embedding::EmbedderOptions,
     settings::NetworkSettings,
     ticket::Ticket,
 };
@@ -52,6 +54,7 @@ const LOCK: &str = "lock";
 const DAEMON: &str = "daemon.json";
 const TOKEN: &str = "door.token";
 const NETWORK: &str = "network.json";
+const EMBEDDER: &str = "embedder.json";
 const STORE: &str = "store";
 
 /// Why something about a home did not work. Nothing in it was changed.
@@ -374,6 +377,16 @@ impl Home {
         let Some(bytes) = self.read(NETWORK)? else { return Ok(NetworkSettings::default()) };
         NetworkSettings::parse(&bytes).map_err(|reason| HomeError::Damaged {
             path: self.dir.join(NETWORK),
+            reason,
+            remedy: "put that right in it, or remove it",
+        })
+    }
+
+    /// What `embedder.json` says; without that file, nothing.
+    pub fn embedder_options(&self) -> Result<EmbedderOptions, HomeError> {
+        let Some(bytes) = self.read(EMBEDDER)? else { return Ok(EmbedderOptions::default()) };
+        EmbedderOptions::parse(&bytes).map_err(|reason| HomeError::Damaged {
+            path: self.dir.join(EMBEDDER),
             reason,
             remedy: "put that right in it, or remove it",
         })

@@ -4,6 +4,7 @@ pub mod api;
 pub mod cli;
 pub mod daemon;
 pub mod demo;
+pub mod embedding;
 pub mod engine;
 pub mod formats;
 pub mod home;

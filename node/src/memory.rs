@@ -19,6 +19,7 @@ use folklore_protocol::{AuthorId, BankId, Keypair, LessonId};
 use folklore_store::{
     bank::{BankInfo as StoreBank, Store},
     catalogue::Catalogue,
+    embed::EmbedderIdentity,
     error::{ReadError, WriteError},
     redact,
 };
@@ -26,6 +27,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     api::{self, Answer, ApiError, MIN_ID_PREFIX, MemoryApi},
+    embedding::Embedding,
     engine::{self, EngineHandle, Snapshot},
     home::{Home, HomeLock},
     metrics::Metrics,
@@ -51,6 +53,7 @@ struct Inner {
     engine: EngineHandle,
     network: NetworkHandle,
     metrics: Arc<Metrics>,
+    embedding: Option<Embedding>,
     http: SocketAddr,
     /// What opening the store took, in words.
     opening: Vec<String>,
@@ -76,6 +79,8 @@ pub struct Parts {
     pub network: NetworkHandle,
     /// Where it counts.
     pub metrics: Arc<Metrics>,
+    /// The second embedder, if there is one.
+    pub embedding: Option<Embedding>,
     /// Where the HTTP door is.
     pub http: SocketAddr,
     /// What opening the store took, in words; empty when there is nothing to say.
@@ -85,11 +90,22 @@ pub struct Parts {
 impl Memory {
     /// The service over running parts.
     pub fn new(parts: Parts) -> Self {
-        let Parts { home, lock, key, store, catalogue, engine, network, metrics, http, opening } = parts;
+        let Parts { home, lock, key, store, catalogue, engine, network, metrics, embedding, http, opening } = parts;
         let verifying = Mutex::default();
-        let inner =
-            Inner { home, lock, key, store, catalogue, engine, network, metrics, http, opening, verifying };
-        Self(Arc::new(inner))
+        Self(Arc::new(Inner {
+            home,
+            lock,
+            key,
+            store,
+            catalogue,
+            engine,
+            network,
+            metrics,
+            embedding,
+            http,
+            opening,
+            verifying,
+        }))
     }
 
     /// Runs what touches the disk on a blocking thread.
@@ -162,9 +178,23 @@ impl Memory {
         })
     }
 
+    /// The embedder that answers queries now.
     fn embedder(&self) -> api::EmbedderInfo {
-        let e = self.0.catalogue.embedder();
-        api::EmbedderInfo { name: e.name.clone(), revision: e.revision.clone(), dim: e.dim }
+        let second = self.0.catalogue.embedding().filter(|e| e.answers).map(|e| e.embedder);
+        to_embedder(second.as_ref().unwrap_or(self.0.catalogue.embedder()))
+    }
+
+    /// How the second embedder fares, if there is one.
+    fn embedding(&self) -> Option<api::EmbeddingInfo> {
+        let progress = self.0.embedding.as_ref()?.progress();
+        Some(api::EmbeddingInfo {
+            service: progress.service,
+            identity: progress.identity.as_ref().map(to_embedder),
+            answers: progress.answers,
+            waiting: progress.waiting.map(|n| n as u64),
+            failed: progress.failed as u64,
+            error: progress.error,
+        })
     }
 
     fn bank_infos(&self, snapshot: &Snapshot) -> Vec<api::BankInfo> {
@@ -220,6 +250,10 @@ impl Memory {
     }
 }
 
+fn to_embedder(identity: &EmbedderIdentity) -> api::EmbedderInfo {
+    api::EmbedderInfo { name: identity.name.clone(), revision: identity.revision.clone(), dim: identity.dim }
+}
+
 impl MemoryApi for Memory {
     async fn status(&self) -> Answer<api::Status> {
         let snapshot = self.snapshot().await?;
@@ -235,7 +269,11 @@ impl MemoryApi for Memory {
                 banks: m.bank_infos(&snapshot),
                 peers: m.peer_infos(&snapshot, &counters),
                 embedder: m.embedder(),
-                jobs: api::JobCounts::default(),
+                jobs: m.embedding().map_or_else(api::JobCounts::default, |e| api::JobCounts {
+                    waiting: e.waiting.unwrap_or(0).saturating_sub(e.failed),
+                    failed: e.failed,
+                }),
+                embedding: m.embedding(),
                 recovery: m.recovery(),
                 storage: m.storage(),
                 redaction: api::RedactionInfo { rules_version: redact::RULES_VERSION },

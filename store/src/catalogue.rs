@@ -6,7 +6,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    ops::Bound,
+    path::{Path, PathBuf},
     sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
@@ -17,10 +18,11 @@ use folklore_protocol::{
 
 use crate::{
     bank::{BankInfo, Store},
-    embed::{BuiltinEmbedder, EmbedError, EmbedderIdentity},
+    embed::{BuiltinEmbedder, EmbedError, Embedder, EmbedderIdentity},
     error::ReadError,
+    index::dense::DenseError,
     learn,
-    recall::{EmptyReason, External, Keys, QueryReading, RankOptions, Ranker, Scored, Source, gate::Gate},
+    recall::{EmptyReason, External, Keys, Prepared, QueryReading, RankOptions, Ranker, Scored, Source, gate::Gate},
     redact::{Classes, fires},
     run::Run,
 };
@@ -29,6 +31,9 @@ use crate::{
 const OFFERED_WEIGHT: f32 = 0.95;
 /// Most lessons of one author in an answer, so that no one author fills it.
 const MAX_HITS_PER_AUTHOR_SET: usize = 8;
+/// The second space goes on answering while so many lessons wait for their vectors, or this part of all.
+const WAITING_MIN: usize = 64;
+const WAITING_ONE_IN: usize = 50;
 /// Where authors may be cut, so many times the hits wanted are ranked, so that others take the places.
 const RANKED_PER_HIT: usize = 4;
 
@@ -37,6 +42,10 @@ pub struct Catalogue {
     store: Store,
     me: AuthorId,
     embedder: EmbedderIdentity,
+    /// Where vectors are kept; `None`: in memory.
+    vectors: Option<PathBuf>,
+    /// The embedder of the second space. Asked with no lock held: it may be slow.
+    second: RwLock<Option<Arc<dyn Embedder>>>,
     inner: RwLock<Inner>,
 }
 
@@ -46,6 +55,43 @@ struct Inner {
     entries: Vec<Entry>,
     by_id: BTreeMap<LessonId, u32>,
     shelves: BTreeMap<BankId, Shelf>,
+    /// Slots that wait for their vectors in the second space, if there is one.
+    waiting: Option<Waiting>,
+}
+
+/// Slots without vectors in the second space.
+struct Waiting {
+    slots: BTreeSet<u32>,
+    /// Whether the space has been whole once.
+    was_whole: bool,
+}
+
+impl Waiting {
+    /// Whether the second space may answer: once it has been whole, and while no more than a few new lessons wait, which
+    /// are found by their words.
+    fn answers(&self, lessons: usize) -> bool {
+        self.was_whole && self.slots.len() <= WAITING_MIN.max(lessons / WAITING_ONE_IN)
+    }
+}
+
+/// How far the second space is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Embedding {
+    /// Its embedder.
+    pub embedder: EmbedderIdentity,
+    /// Lessons that wait for their vectors.
+    pub waiting: usize,
+    /// Whether queries are answered by it, or still by the built-in embedder.
+    pub answers: bool,
+}
+
+/// A lesson that waits for its vectors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unembedded {
+    /// Which.
+    pub id: LessonId,
+    /// Its keys: task and text.
+    pub keys: [String; 2],
 }
 
 struct Entry {
@@ -151,7 +197,9 @@ pub struct Recalled {
     pub reason: Option<EmptyReason>,
     /// The embedder's failure, if words alone had to answer.
     pub embedder_error: Option<EmbedError>,
-    /// What was made of the query.
+    /// The second embedder's failure, if the built-in one had to answer for it.
+    pub fallback: Option<EmbedError>,
+    /// What was made of the query, and by which embedder.
     pub query: QueryReading,
     /// Where there are no hits: what came nearest to being one, of what may be shown, and its scores.
     pub nearest: Option<(Lesson, Explained)>,
@@ -182,7 +230,7 @@ pub enum FindError {
 impl Catalogue {
     /// Reads the whole store. `me` is this node, whose own teaching it trusts. Vectors are made anew and kept in memory.
     pub fn load(store: Store, me: AuthorId) -> Result<Self, ReadError> {
-        Self::with_ranker(store, me, Ranker::new(Arc::new(BuiltinEmbedder::new()), Gate::BUILTIN))
+        Self::with_ranker(store, me, Ranker::new(Arc::new(BuiltinEmbedder::new()), Gate::BUILTIN), None)
     }
 
     /// As [`Catalogue::load`], with vectors kept on disk below `vectors`: only those that are missing there are made. The
@@ -201,13 +249,14 @@ impl Catalogue {
                 Ranker::new(embedder, Gate::BUILTIN)
             }
         };
-        Self::with_ranker(store, me, ranker)
+        Self::with_ranker(store, me, ranker, Some(vectors.to_owned()))
     }
 
-    fn with_ranker(store: Store, me: AuthorId, ranker: Ranker) -> Result<Self, ReadError> {
-        let identity = ranker.identity().clone();
-        let inner = Inner { ranker, entries: Vec::new(), by_id: BTreeMap::new(), shelves: BTreeMap::new() };
-        let catalogue = Self { store, me, embedder: identity, inner: RwLock::new(inner) };
+    fn with_ranker(store: Store, me: AuthorId, ranker: Ranker, vectors: Option<PathBuf>) -> Result<Self, ReadError> {
+        let embedder = ranker.identity().clone();
+        let (by_id, shelves) = (BTreeMap::new(), BTreeMap::new());
+        let inner = Inner { ranker, entries: Vec::new(), by_id, shelves, waiting: None };
+        let catalogue = Self { store, me, embedder, vectors, second: RwLock::default(), inner: RwLock::new(inner) };
         for info in catalogue.store.banks() {
             catalogue.open_bank(info);
         }
@@ -233,6 +282,93 @@ impl Catalogue {
     /// What the vectors are made by.
     pub fn embedder(&self) -> &EmbedderIdentity {
         &self.embedder
+    }
+
+    /// Uses a second embedder beside the built-in one, which goes on answering until all lessons have their vectors by
+    /// this one. Those that are on disk from before count; the others [wait](Catalogue::unembedded). Returns what was damaged,
+    /// in words.
+    pub fn use_embedder(&self, embedder: Arc<dyn Embedder>, gate: Gate) -> Vec<String> {
+        let mut inner = self.write();
+        // What would be redacted does not leave this node, and is not shown either.
+        let shown = |(slot, entry): (usize, &Entry)| {
+            entry.secret.is_none().then(|| u32::try_from(slot).ok().map(|slot| (slot, entry.id.0))).flatten()
+        };
+        let lessons: Vec<(u32, [u8; 32])> = inner.entries.iter().enumerate().filter_map(shown).collect();
+        let identity = embedder.identity().clone();
+        let (waiting, notes) = inner.ranker.open_second(identity, gate, self.vectors.as_deref(), &lessons);
+        let slots: BTreeSet<u32> = waiting.into_iter().collect();
+        inner.waiting = Some(Waiting { was_whole: slots.is_empty(), slots });
+        *self.second.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(embedder);
+        notes
+    }
+
+    /// How far the second space is, if there is one.
+    pub fn embedding(&self) -> Option<Embedding> {
+        let inner = self.read();
+        let waiting = inner.waiting.as_ref()?;
+        Some(Embedding {
+            embedder: inner.ranker.second_identity()?.clone(),
+            waiting: waiting.slots.len(),
+            answers: waiting.answers(inner.entries.len()),
+        })
+    }
+
+    /// Lessons that wait for their vectors in the second space: at most `limit` of those behind `after`, in the order of
+    /// arrival, and the place of the last of them.
+    /// Those that `skip` names are passed over.
+    pub fn unembedded(
+        &self,
+        after: Option<u32>,
+        limit: usize,
+        skip: impl Fn(&LessonId) -> bool,
+    ) -> (Vec<Unembedded>, Option<u32>) {
+        let some: Vec<(u32, LessonId)> = {
+            let inner = self.read();
+            let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let slots = inner.waiting.iter().flat_map(|w| w.slots.range((from, Bound::Unbounded)));
+            let named = slots.filter_map(|slot| Some((*slot, inner.entries.get(*slot as usize)?.id)));
+            named.filter(|(_, id)| !skip(id)).take(limit).collect()
+        };
+        let last = some.last().map(|(slot, _)| *slot);
+        let lesson = |(_, id): &(u32, LessonId)| {
+            let lesson = self.read_lesson(id)?;
+            Some(Unembedded { id: *id, keys: [lesson.task.clone(), lesson.text()] })
+        };
+        (some.iter().filter_map(lesson).collect(), last)
+    }
+
+    /// Takes in vectors of lessons' keys that the embedder `identity` made, and says how many lessons got theirs. Vectors of
+    /// another embedder than the second space's are not taken.
+    ///
+    /// # Errors
+    /// When a vector does not fit the index. The lessons before that one have theirs.
+    pub fn embedded(
+        &self,
+        identity: &EmbedderIdentity,
+        made: &[(LessonId, Vec<Vec<f32>>)],
+    ) -> Result<usize, DenseError> {
+        let mut inner = self.write();
+        let mut taken = 0;
+        for (id, vectors) in made {
+            let Some(slot) = inner.by_id.get(id).copied() else { continue };
+            if !inner.waiting.as_ref().is_some_and(|waiting| waiting.slots.contains(&slot)) {
+                continue;
+            }
+            if inner.ranker.add_second(slot, &id.0, identity, vectors)?
+                && let Some(waiting) = &mut inner.waiting
+            {
+                waiting.slots.remove(&slot);
+                waiting.was_whole |= waiting.slots.is_empty();
+                taken += 1;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The second embedder, if queries are for it to answer now.
+    fn answering(&self) -> Option<Arc<dyn Embedder>> {
+        let embedder = self.second.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()?;
+        self.embedding().is_some_and(|e| e.answers && e.embedder == *embedder.identity()).then_some(embedder)
     }
 
     /// Adds an empty bank.
@@ -304,6 +440,24 @@ impl Catalogue {
 
     /// The lessons nearest to a task, of this node's banks and of what peers offered, scored by one measure.
     pub fn recall(&self, query: &str, wish: &Wish, offered: &[Offered]) -> Result<Recalled, ReadError> {
+        // What is held here is judged by what is known here; a peer's copy of it adds nothing.
+        let offered: Vec<&Offered> = {
+            let (inner, mut seen) = (self.read(), BTreeSet::new());
+            let news = |o: &&Offered| !inner.by_id.contains_key(&o.lesson.id()) && !inner.is_withdrawn(&o.lesson.id());
+            offered.iter().filter(news).filter(|o| seen.insert(o.lesson.id())).collect()
+        };
+        let texts: Vec<String> = offered.iter().map(|o| o.lesson.text()).collect();
+        let second = self.answering();
+        let asked = second.as_deref().map(|embedder| {
+            let keys: Vec<(&str, &str)> =
+                offered.iter().zip(&texts).map(|(o, text)| (o.lesson.task.as_str(), text.as_str())).collect();
+            prepare(embedder, query, &keys)
+        });
+        let (prepared, fallback) = match asked {
+            Some(Ok(prepared)) => (Some(prepared), None),
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
+        };
         let inner = self.read();
         let in_scope = |bank: &BankId| wish.bank.as_ref().is_none_or(|only| only == bank);
         let excluded = excluded_tasks(&wish.exclude_tasks);
@@ -320,20 +474,13 @@ impl Catalogue {
             let views = entry.views.iter().filter(|(bank, ..)| in_scope(bank));
             views.map(|(_, _, weight)| *weight).fold(0.0, f32::max)
         };
-        // What is held here is judged by what is known here; a peer's copy of it adds nothing.
-        let mut seen = BTreeSet::new();
-        let offered: Vec<&Offered> = offered
-            .iter()
-            .filter(|o| !inner.by_id.contains_key(&o.lesson.id()) && seen.insert(o.lesson.id()))
-            .filter(|o| !inner.is_withdrawn(&o.lesson.id()))
-            .collect();
-        let texts: Vec<String> = offered.iter().map(|o| o.lesson.text()).collect();
         let externals: Vec<External<'_>> = offered
             .iter()
             .zip(&texts)
             .map(|(o, text)| {
                 let wanted = fits(o.lesson.kind, &o.lesson.domain, &|| task_key(&o.lesson.task));
-                let shown = wanted && secret_in(&o.lesson).is_none();
+                // It may have come in meanwhile.
+                let shown = wanted && secret_in(&o.lesson).is_none() && !inner.by_id.contains_key(&o.lesson.id());
                 External { task: &o.lesson.task, text, weight: if shown { OFFERED_WEIGHT } else { 0.0 } }
             })
             .collect();
@@ -358,6 +505,7 @@ impl Catalogue {
             tie: Some(&|source| id_of(source).map_or([0; 32], |id| id.0)),
             diversity: wish.diversity,
             may_fold: Some(&may_fold),
+            prepared: prepared.as_ref(),
         };
         let ranked = inner.ranker.rank_with(query, &options, &externals);
         let mut by_authors: BTreeMap<Vec<AuthorId>, usize> = BTreeMap::new();
@@ -568,12 +716,16 @@ impl Inner {
             tracing::warn!(%error, lesson = %lesson.id(), "a lesson is indexed by its words only");
         }
         self.by_id.insert(lesson.id(), slot);
+        let secret = secret_in(lesson);
+        if let Some(waiting) = self.waiting.as_mut().filter(|_| secret.is_none()) {
+            waiting.slots.insert(slot);
+        }
         self.entries.push(Entry {
             id: lesson.id(),
             kind: lesson.kind,
             domain: lesson.domain.as_str().into(),
             task: task_key(&lesson.task),
-            secret: secret_in(lesson),
+            secret,
             views: Vec::new(),
         });
     }
@@ -616,20 +768,35 @@ impl Inner {
 }
 
 impl Recalled {
-    /// How near each key of what is explained is.
-    fn add_keys(&mut self, ranker: &Ranker, query: &str, externals: &[External<'_>]) {
-        let nearest = self.nearest.iter_mut().map(|(lesson, explained)| (&*lesson, Some(explained)));
-        let hits = self.hits.iter_mut().map(|hit| (&hit.lesson, hit.explained.as_mut()));
-        let all: Vec<(&Lesson, Option<&mut Explained>)> = hits.chain(nearest).collect();
-        let texts: Vec<String> = all.iter().map(|(lesson, _)| lesson.text()).collect();
-        let lessons: Vec<(&str, &str)> =
-            all.iter().zip(&texts).map(|((lesson, _), text)| (lesson.task.as_str(), text.as_str())).collect();
-        let keys = ranker.keys(query, &lessons, externals);
-        for ((_, explained), keys) in all.into_iter().zip(keys) {
-            if let Some(explained) = explained {
-                explained.keys = keys;
-            }
+    /// Task and text of each lesson that is explained, hits first.
+    fn explained_keys(&self) -> Vec<(String, String)> {
+        let explained = self.hits.iter().filter(|hit| hit.explained.is_some()).map(|hit| &hit.lesson);
+        let all = explained.chain(self.nearest.iter().map(|(lesson, _)| lesson));
+        all.map(|lesson| (lesson.task.clone(), lesson.text())).collect()
+    }
+
+    /// How near each key of what is explained is, in the order of [`Recalled::explained_keys`].
+    fn add_keys(&mut self, keys: Vec<Keys>) {
+        let hits = self.hits.iter_mut().filter_map(|hit| hit.explained.as_mut());
+        let nearest = self.nearest.iter_mut().map(|(_, explained)| explained);
+        for (explained, keys) in hits.chain(nearest).zip(keys) {
+            explained.keys = keys;
         }
+    }
+}
+
+/// The vectors of a query and of lessons' keys (task, text) by an embedder.
+fn prepare(embedder: &dyn Embedder, query: &str, lessons: &[(&str, &str)]) -> Result<Prepared, EmbedError> {
+    let mut texts = vec![query];
+    texts.extend(lessons.iter().flat_map(|(task, text)| [*task, *text]));
+    let mut vectors = embedder.embed(&texts)?;
+    if vectors.len() != texts.len() {
+        return Err(EmbedError::BadAnswer("not one vector a text".into()));
+    }
+    let externals = vectors.split_off(1);
+    match vectors.pop().flatten() {
+        Some(query) => Ok(Prepared { query, externals }),
+        None => Err(EmbedError::BadAnswer("no vector for the query".into())),
     }
 }
 

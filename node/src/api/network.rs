@@ -9,7 +9,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::TimeMs;
-use crate::network::{NetworkLimits, RelayLimits};
+use crate::{
+    embedding::EmbedderOptions,
+    network::{NetworkLimits, RelayLimits},
+};
 
 /// The embedder in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +23,23 @@ pub struct EmbedderInfo {
     pub revision: String,
     /// Numbers in a vector.
     pub dim: usize,
+}
+
+/// How a second embedder fares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmbeddingInfo {
+    /// What and where it is.
+    pub service: String,
+    /// What its vectors are kept under; null before it has answered.
+    pub identity: Option<EmbedderInfo>,
+    /// Whether it answers queries now; if not, the built-in embedder does.
+    pub answers: bool,
+    /// Lessons that wait for their vectors; null before it has answered.
+    pub waiting: Option<u64>,
+    /// Lessons that it gave no usable vectors for; they are tried again.
+    pub failed: u64,
+    /// What went wrong last, until something goes well.
+    pub error: Option<String>,
 }
 
 /// A bank this node holds.
@@ -260,8 +280,11 @@ pub struct Status {
     pub banks: Vec<BankInfo>,
     /// The nodes known.
     pub peers: Vec<PeerInfo>,
-    /// The embedder.
+    /// The embedder that answers queries now.
     pub embedder: EmbedderInfo,
+    /// The second embedder; null: there is only the built-in one.
+    #[serde(default)]
+    pub embedding: Option<EmbeddingInfo>,
     /// The queue.
     pub jobs: JobCounts,
     /// What was done and lost when the store was opened; null when there is nothing to say.
@@ -474,6 +497,10 @@ pub struct UpOptions {
     pub http: SocketAddr,
     /// Whether to look for peers, and be found, on the local network.
     pub mdns: bool,
+    /// A second embedder; what it leaves out, `embedder.json` in the home may say.
+    pub embedder: EmbedderOptions,
+    /// Use the built-in embedder only, whatever `embedder.json` says.
+    pub builtin_only: bool,
 }
 
 impl Default for UpOptions {
@@ -495,6 +522,8 @@ impl Default for UpOptions {
             relay_limits: RelayLimits::default(),
             http,
             mdns: false,
+            embedder: EmbedderOptions::default(),
+            builtin_only: false,
         }
     }
 }

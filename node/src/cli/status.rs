@@ -4,7 +4,7 @@ use super::{
     Context, peers,
     words::{bytes, count, fields, short_hash, short_node, table},
 };
-use crate::api::{Answer, BankInfo, NatKind, NetworkInfo, Status, StorageInfo};
+use crate::api::{Answer, BankInfo, EmbeddingInfo, NatKind, NetworkInfo, Status, StorageInfo};
 
 pub(super) async fn run(context: &mut Context) -> Answer<u8> {
     let answer = context.client()?.get("status").await?;
@@ -26,6 +26,7 @@ fn text(s: &Status) -> String {
         ("private", if s.network.private { "a pre-shared key is in use; QUIC is off" } else { "" }),
         ("limits", &limits(&s.network)),
         ("embedder", &format!("{} {} ({} dimensions)", s.embedder.name, s.embedder.revision, s.embedder.dim)),
+        ("service", &s.embedding.as_ref().map(embedding).unwrap_or_default()),
         ("jobs", &format!("{} waiting, {} failed", s.jobs.waiting, s.jobs.failed)),
         ("traffic", &format!("{} in, {} out", bytes(s.traffic.bytes_in), bytes(s.traffic.bytes_out))),
         ("secrets", &format!("rule set {}", s.redaction.rules_version)),
@@ -48,6 +49,20 @@ fn text(s: &Status) -> String {
     let peers = peers::listing(&s.peers, &s.network.dialing, "  ");
     let peers = if peers.is_empty() { section("peers", &[]) } else { format!("peers\n{peers}") };
     format!("{about}\n{banks}\n{peers}")
+}
+
+/// How the second embedder fares.
+fn embedding(e: &EmbeddingInfo) -> String {
+    let doing = match (e.answers, e.waiting) {
+        (true, Some(0)) => "answers".to_owned(),
+        (true, Some(n)) => format!("answers; {n} new lessons wait for their vectors"),
+        (false, Some(n)) => format!("is being filled, {} to go; the built-in embedder answers", count(n, "lesson")),
+        (_, None) => "has not answered yet; the built-in embedder answers".to_owned(),
+    };
+    let failed =
+        if e.failed > 0 { format!("; {} got no usable vectors", count(e.failed, "lesson")) } else { String::new() };
+    let error = e.error.as_ref().map(|error| format!("\n{error}")).unwrap_or_default();
+    format!("{} {doing}{failed}{error}", e.service)
 }
 
 fn reachable(network: &NetworkInfo) -> String {

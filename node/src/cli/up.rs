@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
@@ -12,8 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use crate::{
     api::{Answer, ApiError, UpOptions, UpReady},
+    embedding::EmbedderOptions,
     home::{Home, HomeLock},
     network::Address,
+    service::Provider,
 };
 
 #[derive(Debug, Args)]
@@ -54,13 +56,58 @@ pub(super) struct UpArgs {
     /// Find and be found by nodes on the local network
     #[arg(long)]
     mdns: bool,
+    /// Have a service make the vectors: 'openai' (any compatible /v1/embeddings) or 'gemini'; 'builtin' for none, whatever
+    /// embedder.json in the home says. Its key is read from FOLKLORE_EMBEDDER_KEY, OPENAI_API_KEY or GEMINI_API_KEY
+    #[arg(long, value_name = "NAME")]
+    embedder: Option<EmbedderChoice>,
+    /// Base address of that service, without /v1 [default: that of the interface's author]
+    #[arg(long, value_name = "URL")]
+    embedder_url: Option<String>,
+    /// Name of its model
+    #[arg(long, value_name = "MODEL")]
+    embedder_model: Option<String>,
+    /// Dimensions asked for [default: what the model gives]
+    #[arg(long, value_name = "N")]
+    embedder_dim: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EmbedderChoice {
+    Builtin,
+    #[value(name = "openai")]
+    OpenAi,
+    Gemini,
 }
 
 impl From<UpArgs> for UpOptions {
     fn from(args: UpArgs) -> Self {
-        let UpArgs { listen, no_listen, announce, peer: peers, bootstrap, via, relay, dht, psk, no_quic, http, mdns } =
-            args;
+        let UpArgs {
+            listen,
+            no_listen,
+            announce,
+            peer: peers,
+            bootstrap,
+            via,
+            relay,
+            dht,
+            psk,
+            no_quic,
+            http,
+            mdns,
+            ..
+        } = args;
         let quic = !no_quic;
+        let embedder = EmbedderOptions {
+            provider: args.embedder.and_then(|choice| match choice {
+                EmbedderChoice::Builtin => None,
+                EmbedderChoice::OpenAi => Some(Provider::OpenAi),
+                EmbedderChoice::Gemini => Some(Provider::Gemini),
+            }),
+            url: args.embedder_url,
+            model: args.embedder_model,
+            dim: args.embedder_dim,
+            ..EmbedderOptions::default()
+        };
         Self {
             listen,
             no_listen,
@@ -74,6 +121,8 @@ impl From<UpArgs> for UpOptions {
             quic,
             http,
             mdns,
+            embedder,
+            builtin_only: args.embedder == Some(EmbedderChoice::Builtin),
             ..Self::default()
         }
     }

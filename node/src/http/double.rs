@@ -122,6 +122,7 @@ impl MemoryApi for Double {
             banks: vec![bank()],
             peers: vec![peer()],
             embedder: embedder(),
+            embedding: None,
             jobs: JobCounts::default(),
             recovery: None,
             storage: StorageInfo::default(),

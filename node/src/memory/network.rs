@@ -357,6 +357,14 @@ impl Memory {
             let detail = format!("hit {}: raise it in network.json if that was no attack", hit.join(", "));
             checks.push(Check::new("limits", true, detail));
         }
+        if let Some(embedding) = self.embedding() {
+            let detail = match (&embedding.error, embedding.answers) {
+                (Some(error), _) => format!("{}: {error}", embedding.service),
+                (None, true) => format!("{} answers", embedding.service),
+                (None, false) => format!("{} is at work; the built-in embedder answers", embedding.service),
+            };
+            checks.push(Check::new("embedder", embedding.error.is_none(), detail));
+        }
         let (known, connected) = (snapshot.peers.len(), snapshot.peers.iter().filter(|p| p.connected).count());
         checks.push(Check::new(
             "peers",

@@ -8,6 +8,7 @@ use folklore_protocol::{
     message::{MAX_ASKED_HITS, MAX_QUERY_BYTES},
 };
 use folklore_store::catalogue::{Explained, Offered, Recalled, Wish};
+use folklore_store::embed::EmbedError;
 use folklore_store::recall::EmptyReason;
 use folklore_store::redact::{Classes, redact};
 
@@ -141,15 +142,34 @@ impl Memory {
             EmptyReason::Filtered => api::EmptyReason::Filtered,
             EmptyReason::EmbedderUnavailable => api::EmptyReason::EmbedderUnavailable,
         });
-        let note = recalled.embedder_error.map(|error| format!("ranked by words only: {error}"));
+        let by_words = recalled.embedder_error.map(|error| format!("ranked by words only: {error}"));
+        let note = by_words.or_else(|| self.fallback_note(recalled.fallback.as_ref()));
+        // Whose vectors ranked this answer, which may be another than answers the next one.
+        let embedder = recalled.query.embedder.as_ref().map_or_else(|| self.embedder(), super::to_embedder);
         api::RecallResponse {
             hits: hits.collect(),
             reason,
-            embedder: Some(self.embedder()),
+            embedder: Some(embedder),
             peers,
             note,
             explain: explanation,
         }
+    }
+}
+
+impl Memory {
+    /// Why the built-in embedder answers in place of the configured one, if it does.
+    fn fallback_note(&self, failed: Option<&EmbedError>) -> Option<String> {
+        if let Some(error) = failed {
+            return Some(format!("the built-in embedder answered: {error}"));
+        }
+        let embedding = self.embedding().filter(|e| !e.answers)?;
+        let why = match (embedding.waiting, embedding.error) {
+            (_, Some(error)) => error,
+            (Some(waiting), None) => format!("{waiting} lessons wait for their vectors"),
+            (None, None) => "it has not been reached yet".into(),
+        };
+        Some(format!("the built-in embedder answered for {}: {why}", embedding.service))
     }
 }
 

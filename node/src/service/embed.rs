@@ -105,6 +105,11 @@ impl RemoteEmbedder {
         })
     }
 
+    /// Texts of one request.
+    pub fn batch(&self) -> usize {
+        self.config.batch
+    }
+
     /// Where it is and what it is called, for people.
     pub fn describe(&self) -> String {
         format!("{} {} at {}", self.config.provider.as_str(), self.config.model, self.service.base())

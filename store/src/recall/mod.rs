@@ -11,7 +11,7 @@ pub mod gate;
 mod ranker;
 mod select;
 
-pub use ranker::{External, Keys, QueryReading, RankOptions, Ranked, Ranker, RankerError, Scored, Source};
+pub use ranker::{External, Keys, Prepared, QueryReading, RankOptions, Ranked, Ranker, RankerError, Scored, Source};
 
 /// The cosine's part of the fused score.
 pub const DENSE_SHARE: f32 = 0.7;

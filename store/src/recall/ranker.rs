@@ -110,11 +110,22 @@ pub struct RankOptions<'a> {
     pub diversity: f32,
     /// Whether two lessons, if they say almost the same, may be shown as one; `None`: near-duplicates stay apart.
     pub may_fold: Option<&'a dyn Fn(Source, Source) -> bool>,
+    /// Vectors of the query and the externals in the second space: it is ranked there. `None`: in the first.
+    pub prepared: Option<&'a Prepared>,
 }
 
 impl Default for RankOptions<'_> {
     fn default() -> Self {
-        RankOptions { k: 1, min_score: None, filter: None, weight: None, tie: None, diversity: 0.0, may_fold: None }
+        RankOptions {
+            k: 1,
+            min_score: None,
+            filter: None,
+            weight: None,
+            tie: None,
+            diversity: 0.0,
+            may_fold: None,
+            prepared: None,
+        }
     }
 }
 
@@ -146,6 +157,8 @@ pub struct QueryReading {
     pub lessons: usize,
     /// Whether it has a vector.
     pub embedded: bool,
+    /// Whose space it was ranked in; `None` where there was nothing to rank.
+    pub embedder: Option<EmbedderIdentity>,
 }
 
 /// How near each key of a lesson is to a query.
@@ -161,16 +174,38 @@ pub struct Keys {
     pub text_bm25: f32,
 }
 
-/// Lessons by slot, ready to be ranked.
-pub struct Ranker {
-    embedder: Arc<dyn Embedder>,
+/// The vectors of one embedder, and what their cosines mean. Vectors of two spaces are never compared.
+struct Space {
+    identity: EmbedderIdentity,
     gate: Gate,
     dense: DenseIndex,
+}
+
+/// Lessons by slot, ready to be ranked.
+///
+/// The ranker embeds what it is given by an embedder that is always there. It may hold a second space, of an embedder that
+/// is slow or may be away: its vectors are made elsewhere and [handed in](Ranker::add_second), and a query that was
+/// [prepared](Prepared) for it is ranked by it.
+pub struct Ranker {
+    embedder: Arc<dyn Embedder>,
+    space: Space,
+    second: Option<Space>,
     lexical: LexicalIndex,
+}
+
+/// Vectors made beforehand by the embedder of the second space.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prepared {
+    /// The query's.
+    pub query: Vec<f32>,
+    /// Two for each external, its task's and its text's.
+    pub externals: Vec<Option<Vec<f32>>>,
 }
 
 /// A query made ready: its vector, if there is one, and its weighed terms.
 struct Probe<'q> {
+    /// Whose vector it is.
+    space: &'q Space,
     vector: Option<Vec<f32>>,
     error: Option<EmbedError>,
     words: Weighed<'q>,
@@ -210,12 +245,28 @@ struct Selected {
     refused: bool,
 }
 
+impl Space {
+    /// Gives a slot the vectors of a lesson's keys, so that they can be claimed by its id after the next opening.
+    fn add(&mut self, slot: u32, id: &[u8; 32], vectors: &[Vec<f32>]) -> Result<(), DenseError> {
+        let of = u16::try_from(vectors.len()).unwrap_or(u16::MAX);
+        for (part, vector) in (0..of).zip(vectors) {
+            self.dense.add_keyed(slot, &Key { id: *id, part, of }, vector)?;
+        }
+        Ok(())
+    }
+}
+
 impl Ranker {
     /// An empty ranker. `gate` must be the embedder's: [`Gate::of`].
     #[must_use]
     pub fn new(embedder: Arc<dyn Embedder>, gate: Gate) -> Self {
         let dense = DenseIndex::new(embedder.identity().dim);
-        Ranker { embedder, gate, dense, lexical: LexicalIndex::new() }
+        Self::with_index(embedder, gate, dense)
+    }
+
+    fn with_index(embedder: Arc<dyn Embedder>, gate: Gate, dense: DenseIndex) -> Self {
+        let space = Space { identity: embedder.identity().clone(), gate, dense };
+        Ranker { embedder, space, second: None, lexical: LexicalIndex::new() }
     }
 
     /// As [`Ranker::new`], with vectors kept on disk below `vectors`, a directory that the caller has for itself; and what
@@ -229,7 +280,53 @@ impl Ranker {
         vectors: &Path,
     ) -> Result<(Self, Vec<String>), VectorFileError> {
         let (dense, notes) = DenseIndex::open(&vectors.join(KEYS), embedder.identity())?;
-        Ok((Ranker { embedder, gate, dense, lexical: LexicalIndex::new() }, notes))
+        Ok((Self::with_index(embedder, gate, dense), notes))
+    }
+
+    /// Gives the ranker a second space, kept on disk below `vectors` as [`Ranker::open`] does it, or in memory without. Of the
+    /// lessons given by slot and id, those get their vectors that have them on disk; the slots of the others are returned, and
+    /// what was damaged, in words. A second space that was there before goes.
+    pub fn open_second(
+        &mut self,
+        identity: EmbedderIdentity,
+        gate: Gate,
+        vectors: Option<&Path>,
+        lessons: &[(u32, [u8; 32])],
+    ) -> (Vec<u32>, Vec<String>) {
+        let opened = vectors.map(|vectors| DenseIndex::open(&vectors.join(KEYS), &identity));
+        let (mut dense, mut notes) = match opened {
+            Some(Ok(opened)) => opened,
+            Some(Err(error)) => (DenseIndex::new(identity.dim), vec![error.to_string()]),
+            None => (DenseIndex::new(identity.dim), Vec::new()),
+        };
+        let waiting = lessons.iter().filter(|(slot, id)| !dense.claim(*slot, id)).map(|(slot, _)| *slot).collect();
+        notes.extend(dense.settle().err().map(|error| error.to_string()));
+        self.second = Some(Space { identity, gate, dense });
+        (waiting, notes)
+    }
+
+    /// What the vectors of the second space are made by.
+    #[must_use]
+    pub fn second_identity(&self) -> Option<&EmbedderIdentity> {
+        self.second.as_ref().map(|space| &space.identity)
+    }
+
+    /// Hands in the vectors of a lesson's task and text that the embedder `identity` made. False, and nothing is done, if
+    /// that is not the second space's embedder.
+    ///
+    /// # Errors
+    /// When a vector does not fit the index.
+    pub fn add_second(
+        &mut self,
+        slot: u32,
+        id: &[u8; 32],
+        identity: &EmbedderIdentity,
+        vectors: &[Vec<f32>],
+    ) -> Result<bool, DenseError> {
+        let Some(space) = self.second.as_mut().filter(|space| space.identity == *identity) else { return Ok(false) };
+        space.dense.remove(slot);
+        space.add(slot, id, vectors)?;
+        Ok(true)
     }
 
     /// Ends what [`Ranker::open`] began: vectors of lessons that were not added go, and those made are put on disk.
@@ -237,7 +334,7 @@ impl Ranker {
     /// # Errors
     /// When the file system refuses. The ranker goes on with its vectors in memory.
     pub fn settle(&mut self) -> Result<(), VectorFileError> {
-        self.dense.settle()
+        self.space.dense.settle()
     }
 
     /// What its vectors are made by.
@@ -274,15 +371,11 @@ impl Ranker {
     /// As [`Ranker::add`].
     pub fn add_lesson(&mut self, slot: u32, id: &[u8; 32], task: &str, text: &str) -> Result<(), RankerError> {
         self.add_words(slot, task, text);
-        if self.dense.claim(slot, id) {
+        if self.space.dense.claim(slot, id) {
             return Ok(());
         }
         let vectors: Vec<Vec<f32>> = self.embedder.embed(&[task, text])?.into_iter().flatten().collect();
-        let of = u16::try_from(vectors.len()).unwrap_or(u16::MAX);
-        for (part, vector) in (0..of).zip(&vectors) {
-            self.dense.add_keyed(slot, &Key { id: *id, part, of }, vector)?;
-        }
-        Ok(())
+        Ok(self.space.add(slot, id, &vectors)?)
     }
 
     /// As [`Ranker::add`], with vectors made earlier by an embedder of the same [`Ranker::identity`].
@@ -295,20 +388,23 @@ impl Ranker {
     }
 
     fn add_words(&mut self, slot: u32, task: &str, text: &str) {
-        self.dense.remove(slot);
+        self.space.dense.remove(slot);
         self.lexical.add(slot, &[task, text]);
     }
 
     fn add_vectors<'v>(&mut self, slot: u32, vectors: impl Iterator<Item = &'v [f32]>) -> Result<(), RankerError> {
         for vector in vectors {
-            self.dense.add(slot, vector)?;
+            self.space.dense.add(slot, vector)?;
         }
         Ok(())
     }
 
     /// Forgets the lesson of `slot`; says whether there was one.
     pub fn remove(&mut self, slot: u32) -> bool {
-        self.dense.remove(slot);
+        self.space.dense.remove(slot);
+        if let Some(second) = &mut self.second {
+            second.dense.remove(slot);
+        }
         self.lexical.remove(slot)
     }
 
@@ -327,12 +423,20 @@ impl Ranker {
         }
         let words = LexicalQuery::new(query);
         let counts = term_counts(externals);
-        let mut probe = self.probe(&words, &counts, self.embedder.embed_one(query));
+        let (space, prepared) = match (&self.second, options.prepared) {
+            (Some(second), Some(prepared)) => (second, Some(prepared)),
+            _ => (&self.space, None),
+        };
+        let vector = prepared.map_or_else(|| self.embedder.embed_one(query), |p| Ok(Some(p.query.clone())));
+        let mut probe = self.probe(space, &words, &counts, vector);
         let mut embedder_error = probe.error.take();
-        let vectors = self.external_vectors(&probe, externals).unwrap_or_else(|error| {
-            embedder_error = Some(error);
-            Vec::new()
-        });
+        let vectors = match prepared {
+            Some(prepared) => prepared.externals.clone(),
+            None => self.external_vectors(&probe, externals).unwrap_or_else(|error| {
+                embedder_error = Some(error);
+                Vec::new()
+            }),
+        };
         let candidates = external_candidates(&probe, externals, &counts, &vectors);
         let outside = Outside { counts, vectors, candidates };
         let selected = self.select(&probe, options, &outside);
@@ -350,6 +454,7 @@ impl Ranker {
             best_bm25: selected.best_bm25,
             lessons: probe.lessons,
             embedded: probe.vector.is_some(),
+            embedder: Some(space.identity.clone()),
         };
         let nearest = selected.nearest.filter(|_| selected.hits.is_empty());
         Ranked { hits: selected.hits, folded: selected.folded, nearest, reason, embedder_error, query }
@@ -363,7 +468,7 @@ impl Ranker {
     pub fn score_external(&self, query: &str, externals: &[External<'_>]) -> Result<Vec<Scored>, EmbedError> {
         let words = LexicalQuery::new(query);
         let counts = term_counts(externals);
-        let probe = self.probe(&words, &counts, Ok(self.embedder.embed_one(query)?));
+        let probe = self.probe(&self.space, &words, &counts, Ok(self.embedder.embed_one(query)?));
         let vectors = self.external_vectors(&probe, externals)?;
         let outside = external_candidates(&probe, externals, &counts, &vectors);
         let held = self.lexical.search(&probe.words, 1, &|_| true);
@@ -372,14 +477,26 @@ impl Ranker {
     }
 
     /// How near each key of these lessons (task, text) is to `query`, whose terms weigh what they do among those held and
-    /// `externals`: to explain an answer. Where the embedder fails the words alone are told.
+    /// `externals`: to explain an answer. `prepared` are the query's vector and two for each lesson, where the second space
+    /// was asked. Where there are no vectors the words alone are told.
     #[must_use]
-    pub fn keys(&self, query: &str, lessons: &[(&str, &str)], externals: &[External<'_>]) -> Vec<Keys> {
+    pub fn keys(
+        &self,
+        query: &str,
+        lessons: &[(&str, &str)],
+        externals: &[External<'_>],
+        prepared: Option<&Prepared>,
+    ) -> Vec<Keys> {
         let words = LexicalQuery::new(query);
         let weighed = self.lexical.weigh(&words, &term_counts(externals));
-        let mut texts = vec![query];
-        texts.extend(lessons.iter().flat_map(|(task, text)| [*task, *text]));
-        let vectors = self.embedder.embed(&texts).unwrap_or_default();
+        let vectors = match prepared {
+            Some(made) => [&[Some(made.query.clone())], made.externals.as_slice()].concat(),
+            None => {
+                let mut texts = vec![query];
+                texts.extend(lessons.iter().flat_map(|(task, text)| [*task, *text]));
+                self.embedder.embed(&texts).unwrap_or_default()
+            }
+        };
         let asked = vectors.first().and_then(Option::as_ref);
         let near = |at: usize| Some(dot(asked?, vectors.get(at)?.as_ref()?));
         let keys = |(at, (task, text)): (usize, &(&str, &str))| Keys {
@@ -392,7 +509,8 @@ impl Ranker {
     }
 
     fn probe<'q>(
-        &self,
+        &'q self,
+        space: &'q Space,
         words: &'q LexicalQuery,
         counts: &[TermCounts],
         vector: Result<Option<Vec<f32>>, EmbedError>,
@@ -403,7 +521,7 @@ impl Ranker {
             Err(error) => (None, Some(error)),
         };
         let words = self.lexical.weigh(words, counts);
-        Probe { vector, error, mass: words.mass(), words, lessons: self.len() + counts.len(), without_cosine }
+        Probe { space, vector, error, mass: words.mass(), words, lessons: self.len() + counts.len(), without_cosine }
     }
 
     /// Two vectors an external, its task's and its text's. None are made where the query has none to compare them with.
@@ -438,13 +556,13 @@ impl Ranker {
         let by_words = self.lexical.search(&probe.words, pool, &filter);
         let mut slots: BTreeSet<u32> = by_words.iter().map(|(slot, _)| *slot).collect();
         if let Some(vector) = &probe.vector {
-            slots.extend(self.dense.search(vector, pool, &filter).iter().map(|(slot, _)| *slot));
+            slots.extend(probe.space.dense.search(vector, pool, &filter).iter().map(|(slot, _)| *slot));
         }
         let candidate = |slot| {
             let matching = self.lexical.matching(&probe.words, slot);
             Candidate {
                 source: Source::Slot(slot),
-                dense: probe.vector.as_ref().and_then(|vector| self.dense.similarity(vector, slot)),
+                dense: probe.vector.as_ref().and_then(|vector| probe.space.dense.similarity(vector, slot)),
                 bm25: matching.bm25,
                 coverage: matching.coverage,
                 weight: options.weight.map_or(1.0, |weight| weight(slot)),
@@ -466,8 +584,8 @@ impl Ranker {
         }
         passed.sort_unstable_by(|a, b| better_first(a, b, options.tie));
         let mut strangers = Strangers::default();
-        let mut form = |source| self.form(source, outside, &mut strangers);
-        let likeness = |a: &Form, b: &Form| self.likeness(a, b);
+        let mut form = |source| self.form(probe.space, source, outside, &mut strangers);
+        let likeness = |a: &Form, b: &Form| self.likeness(probe.space, a, b);
         let chosen = choose(&passed, options, &mut form, &likeness);
         let at = |place: &usize| passed.get(*place).copied();
         Selected {
@@ -480,11 +598,11 @@ impl Ranker {
     }
 
     /// What a lesson is compared with others by.
-    fn form(&self, source: Source, outside: &Outside, strangers: &mut Strangers) -> Form {
+    fn form(&self, space: &Space, source: Source, outside: &Outside, strangers: &mut Strangers) -> Form {
         match source {
             // The text is the last key; a lesson without one has its task.
             Source::Slot(slot) => {
-                Form { vector: self.dense.last_vector(slot), bag: self.lexical.bag(slot).unwrap_or_default() }
+                Form { vector: space.dense.last_vector(slot), bag: self.lexical.bag(slot).unwrap_or_default() }
             }
             Source::External(at) => Form {
                 vector: outside
@@ -497,20 +615,20 @@ impl Ranker {
     }
 
     /// How alike two lessons are: by meaning on the built-in scale, where both have a vector, and by words.
-    fn likeness(&self, a: &Form, b: &Form) -> (Option<f32>, f32) {
-        let cosine = a.vector.as_ref().zip(b.vector.as_ref()).map(|(a, b)| self.gate.spread.to_builtin(dot(a, b)));
+    fn likeness(&self, space: &Space, a: &Form, b: &Form) -> (Option<f32>, f32) {
+        let cosine = a.vector.as_ref().zip(b.vector.as_ref()).map(|(a, b)| space.gate.spread.to_builtin(dot(a, b)));
         (cosine, self.lexical.overlap(&a.bag, &b.bag))
     }
 
     fn fuse(&self, probe: &Probe<'_>, candidate: &Candidate, best: f32) -> Scored {
         let lexical = if best > 0.0 { candidate.bm25 / best } else { 0.0 };
-        let scaled = candidate.dense.map_or(0.0, |cosine| self.gate.spread.to_builtin(cosine));
+        let scaled = candidate.dense.map_or(0.0, |cosine| probe.space.gate.spread.to_builtin(cosine));
         let fused = match probe.vector {
             Some(_) => DENSE_SHARE * scaled + LEXICAL_SHARE * lexical,
             None => lexical,
         };
         let likeness = candidate.dense.map_or(probe.without_cosine, Likeness::Cosine);
-        let gate = self.gate.read(likeness, candidate.coverage, probe.mass, probe.lessons);
+        let gate = probe.space.gate.read(likeness, candidate.coverage, probe.mass, probe.lessons);
         Scored {
             source: candidate.source,
             score: fused * candidate.weight,

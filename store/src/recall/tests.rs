@@ -327,7 +327,7 @@ fn an_empty_answer_tells_what_came_nearest_and_what_it_lacked() {
 fn both_keys_are_told_apart_when_an_answer_is_explained() {
     let ranker = ranker();
     let query = "cancel flight reservation";
-    let keys = ranker.keys(query, &[LESSONS[0], LESSONS[3]], &[]);
+    let keys = ranker.keys(query, &[LESSONS[0], LESSONS[3]], &[], None);
     assert!(keys[0].task_cosine > keys[0].text_cosine && keys[0].task_bm25 > 0.0);
     let hit = ranker.rank(query, &RankOptions::default()).hits[0];
     assert!((hit.dense.unwrap() - keys[0].task_cosine.unwrap()).abs() < 1e-4);
