@@ -299,6 +299,9 @@ fn kind_of(message: &Message) -> &'static str {
         Message::Compare { .. } => "compare",
         Message::Sketch { .. } => "sketch",
         Message::Sketched { .. } => "sketched",
+        Message::Busy { .. } => "busy",
+        Message::Suggest { .. } => "suggest",
+        Message::Suggested { .. } => "suggested",
     }
 }
 

@@ -542,10 +542,16 @@ impl Catalogue {
         } else {
             ranked.reason.or(Some(EmptyReason::BelowThreshold))
         };
-        let mut recalled =
-            Recalled { hits, reason, embedder_error: ranked.embedder_error, query: ranked.query, nearest };
+        let (embedder_error, reading) = (ranked.embedder_error, ranked.query);
+        let mut recalled = Recalled { hits, reason, embedder_error, fallback, query: reading, nearest };
+        drop(inner);
         if wish.explain {
-            recalled.add_keys(&inner.ranker, query, &externals);
+            let lessons = recalled.explained_keys();
+            let keys: Vec<(&str, &str)> = lessons.iter().map(|(task, text)| (task.as_str(), text.as_str())).collect();
+            // Explained without cosines rather than not at all, should the embedder be gone by now.
+            let vectors = second.filter(|_| prepared.is_some()).map(|e| prepare(&*e, query, &keys).unwrap_or_default());
+            let keys = self.read().ranker.keys(query, &keys, &externals, vectors.as_ref());
+            recalled.add_keys(keys);
         }
         Ok(recalled)
     }
