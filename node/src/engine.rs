@@ -69,6 +69,8 @@ pub struct PeerView {
     pub addresses: Vec<String>,
     /// Whether a person, a ticket or the configuration named it.
     pub named: bool,
+    /// Whether it is not dialled for now, since the neighbourhood has no place for it.
+    pub waits_for_place: bool,
     /// Whether a connection stands.
     pub connected: bool,
     /// When it is dialled next.
@@ -344,6 +346,7 @@ impl Engine {
             id: *id,
             addresses: peer.addresses.clone(),
             named: peer.is_named(),
+            waits_for_place: peer.waits_for_place(),
             connected: peer.connected,
             next_dial: peer.next_dial(),
             failures: peer.failures(),

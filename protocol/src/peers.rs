@@ -149,6 +149,8 @@ pub struct Peer {
     pub(crate) keep: bool,
     /// Given by a person, a ticket or the configuration: dialled whatever network it is in.
     pub(crate) named: bool,
+    /// When it was last to be dialled there was no place for it in the neighbourhood.
+    waits: bool,
     /// Banks whose regular comparison is armed for this connection.
     pub(crate) compared_regularly: BTreeSet<BankId>,
     pub(crate) tags: BTreeMap<BankTag, GreetedBank>,
@@ -172,6 +174,11 @@ impl Peer {
     /// Whether a person, a ticket or the configuration named it.
     pub fn is_named(&self) -> bool {
         self.named
+    }
+
+    /// Whether it is not dialled for now, since the neighbourhood has no place for it.
+    pub fn waits_for_place(&self) -> bool {
+        self.waits && !self.connected
     }
 
     /// When it is dialled next, if it is away and dialled at all.
@@ -277,6 +284,7 @@ impl Peers {
         self.make_room();
         let peer = self.by_id.entry(id).or_default();
         peer.connected = true;
+        peer.waits = false;
         peer.greeted = false;
         peer.connection = connection;
         peer.timeouts = 0;
@@ -338,6 +346,8 @@ impl Peers {
     pub(crate) fn dial_soon(&mut self, only: Option<&AuthorId>, now: Time) {
         for (id, peer) in &mut self.by_id {
             let named = only == Some(id);
+            // Somebody asks for this very peer.
+            peer.named |= named;
             if peer.barred_until.is_some_and(|until| now < until) {
                 continue;
             }
@@ -410,6 +420,7 @@ impl Peers {
             }
             candidates.remove(at);
             let Some(peer) = self.by_id.get_mut(&id) else { continue };
+            peer.waits = false;
             peer.dialling.begin(now);
             neighbours += 1;
             if let Some(group) = peer.group() {
@@ -419,6 +430,7 @@ impl Peers {
         }
         for id in candidates {
             if let Some(peer) = self.by_id.get_mut(&id) {
+                peer.waits = true;
                 peer.dialling.due = Some(now + NO_PLACE_MS);
             }
         }
@@ -543,10 +555,14 @@ mod tests {
         let later = peers.next_due().expect("the others wait");
         assert!(dialled(peers.due(later)).is_empty(), "no place yet");
         assert!(peers.next_due().is_some(), "and are not forgotten");
+        assert_eq!(peers.iter().filter(|(_, p)| p.waits_for_place()).count(), 20 - NEIGHBOURS_PER_GROUP);
         peers.disconnected(&first[0], &config, &mut rng, later);
         let next = peers.next_due().expect("somebody is tried again") + NO_PLACE_MS;
         let replaced = dialled(peers.due(next));
         assert_eq!(replaced.len(), 1, "one place, one dial");
+        let asked = *peers.iter().find(|(_, p)| p.waits_for_place()).expect("most of them").0;
+        peers.dial_soon(Some(&asked), next);
+        assert_eq!(dialled(peers.due(next)), [asked], "whoever is asked for by name needs no place");
     }
 
     #[test]

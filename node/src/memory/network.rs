@@ -445,8 +445,10 @@ fn state_of_sync(before: &Snapshot, now: &Snapshot, only: Option<AuthorId>, bega
     for peer in now.peers.iter().filter(|p| only.is_none_or(|o| o == p.id)) {
         let shared: Vec<&BankId> = peer.banks.intersection(&ours).collect();
         let shares_nothing = shared.is_empty() && (peer.greeted || (!peer.connected && peer.addresses.is_empty()));
-        if only.is_none() && shares_nothing {
-            continue; // Somebody who is no part of any bank here, or once connected and cannot be dialled.
+        if only.is_none() && (shares_nothing || peer.waits_for_place) {
+            // Somebody who is no part of any bank here, or once connected and cannot be dialled, or beyond the neighbours that
+            // are enough: what it holds comes through them.
+            continue;
         }
         let earlier = before.peers.iter().find(|p| p.id == peer.id);
         let as_of = |bank: &&BankId| peer.complete_as_of.get(*bank).is_some_and(|at| *at >= began);

@@ -35,7 +35,7 @@ const MAX_PLACES: usize = 2;
 /// After a relay gave no place, or took it back, it is asked again after this.
 const PLACE_PAUSE: Duration = Duration::from_secs(30);
 
-/// Peers with a circuit announced by the relay whose handshake has not come to an end.
+/// Peers with a circuit announced by the relay whose handshake has not come to an end; and relays whose bounds are remembered.
 const MAX_PENDING_CIRCUITS: usize = 256;
 
 /// What is known of this node's reachability.
@@ -265,7 +265,10 @@ impl Driver {
             }
             relay::client::Event::OutboundCircuitEstablished { relay_peer_id, limit } => {
                 if let (Some(relay), Some(limit)) = (from_peer_id(&relay_peer_id), limit) {
-                    // As many as there are relays this node dialled through.
+                    // Strangers can name relays without end.
+                    if self.relays.limits.len() >= MAX_PENDING_CIRCUITS {
+                        self.relays.limits.clear();
+                    }
                     self.relays.limits.insert(relay, (limit.data_in_bytes(), limit.duration()));
                 }
             }
