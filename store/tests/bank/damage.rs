@@ -493,7 +493,7 @@ fn after_a_full_disk_has_room_again_writing_goes_on_by_itself() {
         assert!(error.to_string().contains("the disk is full"), "{error}");
         // A rewrite would only make it worse, and is refused.
         assert!(store.rewrite().is_err());
-        disk.remount(["size=200m", "size=400m"][round as usize]);
+        disk.remount(["size=112m", "size=180m"][round as usize]);
         let until = Instant::now() + Duration::from_secs(60);
         while let Err(error) = store.writable() {
             assert!(Instant::now() < until, "{error}, {:?}", store.upkeep());
