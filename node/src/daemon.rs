@@ -156,6 +156,7 @@ impl Daemon {
             network,
             config: Config::default(),
             dial: options.peers,
+            shows_work: options.fetch_near,
         });
         let (network, lock_held) = (handle.clone(), lock.clone());
         let home_held = home.clone();

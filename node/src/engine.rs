@@ -3,13 +3,16 @@
 //! One task owns the state machine and does nothing slow. What verifies, hashes or writes runs on blocking threads and comes
 //! back as an event; what is sent goes to the network's queues. Everybody else talks to it through [`EngineHandle`].
 
+mod useful;
+
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use folklore_protocol::message::MAX_NEAR;
 use folklore_protocol::{
     Admission, Answer, AuthorId, BankId, Config, DialTarget, Effect, Event, Incoming, Item, Lesson, Message, Node,
     Record, RecordId, Root, Time,
@@ -23,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::network::{self, Address, Network, NetworkEvent, NetworkHandle};
+use useful::Useful;
 
 /// Commands that may wait for the engine.
 const COMMAND_QUEUE: usize = 256;
@@ -129,6 +133,8 @@ pub struct EngineHandle {
     commands: mpsc::Sender<Command>,
     /// The clock that all of the engine's times are of.
     pub clock: Clock,
+    /// The latest tasks of agents here, if peers may be shown them.
+    shown: Option<Arc<Mutex<VecDeque<String>>>>,
 }
 
 impl EngineHandle {
@@ -156,6 +162,25 @@ impl EngineHandle {
         answer.await.map_err(|_| Stopped)
     }
 
+    /// Whether peers may be shown what agents here are working on.
+    pub fn shows_work(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    /// Notes a task of an agent here, without what must not leave this node: what is near to it is fetched first. Nothing
+    /// happens unless peers may be shown it.
+    pub async fn working_on(&self, task: String) -> Result<(), Stopped> {
+        let Some(shown) = &self.shown else { return Ok(()) };
+        let texts = {
+            let mut latest = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            latest.retain(|known| *known != task);
+            latest.push_front(task);
+            latest.truncate(MAX_NEAR);
+            latest.iter().cloned().collect()
+        };
+        self.event(Event::WorkingOn { texts }).await
+    }
+
     /// How things stand.
     pub async fn snapshot(&self) -> Result<Snapshot, Stopped> {
         let (reply, answer) = oneshot::channel();
@@ -180,6 +205,8 @@ pub struct Parts {
     pub config: Config,
     /// Addresses given on the command line, dialled for ever.
     pub dial: Vec<String>,
+    /// Whether peers may be shown the latest tasks that agents here recalled lessons for.
+    pub shows_work: bool,
 }
 
 /// Starts the engine; the handle stops it when dropped.
@@ -200,9 +227,11 @@ pub fn start(parts: Parts) -> EngineHandle {
         book: Book::default(),
         book_edition: 0,
         book_written: Arc::default(),
+        useful: Arc::default(),
     };
+    let shown = parts.shows_work.then(Arc::default);
     tokio::spawn(engine.run(parts.network.events, receiver, results, parts.dial));
-    EngineHandle { commands, clock }
+    EngineHandle { commands, clock, shown }
 }
 
 /// Peers to dial again after a restart.
@@ -226,6 +255,8 @@ struct Engine {
     book_edition: u64,
     /// The latest edition on disk.
     book_written: Arc<Mutex<u64>>,
+    /// The order in which peers fetch.
+    useful: Arc<Useful>,
 }
 
 impl Engine {
@@ -438,6 +469,16 @@ impl Engine {
                 .work(Some(Event::Found { ticket, items: Vec::new() }), move |_, catalogue| {
                     vec![Event::Found { ticket, items: search(catalogue, &bank, &query, hits) }]
                 }),
+            Effect::Suggest { ticket, bank, near, from, count } => {
+                let useful = Arc::clone(&self.useful);
+                self.work(Some(Event::Suggested { ticket, ids: Vec::new() }), move |store, catalogue| {
+                    let ids = useful.first((store, catalogue), &bank, &near, from, count).unwrap_or_else(|error| {
+                        tracing::error!(%error, "a peer is given no order");
+                        Vec::new()
+                    });
+                    vec![Event::Suggested { ticket, ids }]
+                });
+            }
             Effect::Answered { ask, answers, silent } => {
                 if let Some(reply) = self.asks.remove(&ask) {
                     // The asker may have given up.

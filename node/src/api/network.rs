@@ -290,12 +290,15 @@ pub struct UpOptions {
     pub http: SocketAddr,
     /// Whether to look for peers, and be found, on the local network.
     pub mdns: bool,
+    /// Whether peers that share a bank are shown, redacted, what agents here recall lessons for, so that what is near to it is
+    /// fetched first.
+    pub fetch_near: bool,
 }
 
 impl Default for UpOptions {
     fn default() -> Self {
         let http = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Self { listen: Vec::new(), announce: Vec::new(), peers: Vec::new(), http, mdns: false }
+        Self { listen: Vec::new(), announce: Vec::new(), peers: Vec::new(), http, mdns: false, fetch_near: false }
     }
 }
 

@@ -33,12 +33,15 @@ pub(super) struct UpArgs {
     /// Find and be found by nodes on the local network
     #[arg(long)]
     mdns: bool,
+    /// Fetch first what is near to the latest tasks given to recall here: peers that share a bank see these tasks, redacted
+    #[arg(long)]
+    fetch_near: bool,
 }
 
 impl From<UpArgs> for UpOptions {
     fn from(args: UpArgs) -> Self {
-        let UpArgs { listen, announce, peer: peers, http, mdns } = args;
-        Self { listen, announce, peers, http, mdns }
+        let UpArgs { listen, announce, peer: peers, http, mdns, fetch_near } = args;
+        Self { listen, announce, peers, http, mdns, fetch_near }
     }
 }
 
