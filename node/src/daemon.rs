@@ -178,6 +178,7 @@ impl Daemon {
             dial: [options.peers, options.bootstrap, options.via].concat(),
             enough_peers,
             metrics: metrics.clone(),
+            shows_work: options.fetch_near,
         });
         let (network, lock_held) = (handle.clone(), lock.clone());
         let home_held = home.clone();

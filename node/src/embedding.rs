@@ -283,7 +283,9 @@ impl Shared {
             return Err(CallError::BadAnswer { url: self.remote.describe(), reason: error.to_string() });
         }
         let mut state = self.state();
-        batch.iter().for_each(|lesson| drop(state.refused.remove(&lesson.id)));
+        for lesson in batch {
+            state.refused.remove(&lesson.id);
+        }
         Ok(())
     }
 

@@ -6,14 +6,16 @@
 
 mod book;
 mod neighbours;
+mod useful;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use folklore_protocol::message::MAX_NEAR;
 use folklore_protocol::{
     Admission, Answer, AuthorId, BankId, Config, DialTarget, Effect, Event, Incoming, Item, Lesson, Message, Node,
     Record, RecordId, Root, Time,
@@ -32,6 +34,7 @@ use crate::{
 use book::Book;
 use neighbours::Neighbours;
 pub use neighbours::{PUBLIC_SALT, dht_key};
+use useful::Useful;
 
 /// Commands that may wait for the engine.
 const COMMAND_QUEUE: usize = 256;
@@ -159,6 +162,8 @@ pub struct EngineHandle {
     commands: mpsc::Sender<Command>,
     /// The clock that all of the engine's times are of.
     pub clock: Clock,
+    /// The latest tasks of agents here, if peers may be shown them.
+    shown: Option<Arc<Mutex<VecDeque<String>>>>,
 }
 
 impl EngineHandle {
@@ -184,6 +189,25 @@ impl EngineHandle {
         let (reply, answer) = oneshot::channel();
         self.commands.send(Command::Ask { bank, query, hits, within_ms, reply }).await.map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)
+    }
+
+    /// Whether peers may be shown what agents here are working on.
+    pub fn shows_work(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    /// Notes a task of an agent here, without what must not leave this node: what is near to it is fetched first. Nothing
+    /// happens unless peers may be shown it.
+    pub async fn working_on(&self, task: String) -> Result<(), Stopped> {
+        let Some(shown) = &self.shown else { return Ok(()) };
+        let texts = {
+            let mut latest = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            latest.retain(|known| *known != task);
+            latest.push_front(task);
+            latest.truncate(MAX_NEAR);
+            latest.iter().cloned().collect()
+        };
+        self.event(Event::WorkingOn { texts }).await
     }
 
     /// How things stand.
@@ -214,6 +238,8 @@ pub struct Parts {
     pub enough_peers: usize,
     /// Where it counts.
     pub metrics: Arc<Metrics>,
+    /// Whether peers may be shown the latest tasks that agents here recalled lessons for.
+    pub shows_work: bool,
 }
 
 /// Starts the engine; the handle stops it when dropped.
@@ -236,9 +262,11 @@ pub fn start(parts: Parts) -> EngineHandle {
         book_written: Arc::default(),
         neighbours: Neighbours::new(parts.enough_peers),
         metrics: parts.metrics,
+        useful: Arc::default(),
     };
+    let shown = parts.shows_work.then(Arc::default);
     tokio::spawn(engine.run(parts.network.events, receiver, results, parts.dial));
-    EngineHandle { commands, clock }
+    EngineHandle { commands, clock, shown }
 }
 
 struct Engine {
@@ -258,6 +286,8 @@ struct Engine {
     book_written: Arc<Mutex<u64>>,
     neighbours: Neighbours,
     metrics: Arc<Metrics>,
+    /// The order in which peers fetch.
+    useful: Arc<Useful>,
 }
 
 impl Engine {
@@ -532,6 +562,16 @@ impl Engine {
                 .work(Some(Event::Found { ticket, items: Vec::new() }), move |_, catalogue| {
                     vec![Event::Found { ticket, items: search(catalogue, &bank, &query, hits) }]
                 }),
+            Effect::Suggest { ticket, bank, near, from, count } => {
+                let useful = Arc::clone(&self.useful);
+                self.work(Some(Event::Suggested { ticket, ids: Vec::new() }), move |store, catalogue| {
+                    let ids = useful.first((store, catalogue), &bank, &near, from, count).unwrap_or_else(|error| {
+                        tracing::error!(%error, "a peer is given no order");
+                        Vec::new()
+                    });
+                    vec![Event::Suggested { ticket, ids }]
+                });
+            }
             Effect::Answered { ask, answers, silent } => {
                 if let Some(reply) = self.asks.remove(&ask) {
                     // The asker may have given up.

@@ -1,6 +1,8 @@
 //! What a reconcile costs, against the negentropy crate on the same sets in the same run.
 //!
-//! `cargo bench -p folklore-protocol --bench reconcile [-- quick]`
+//! `cargo bench -p folklore-protocol --bench reconcile [-- quick | table]`: `table` measures only what the last table needs, `quick`
+//! only ten thousand ids. With `-p folklore-sim --bench harness` in the same command, the rows follow that need bodies, cuts
+//! and many nodes. Both write `target/figures/*.json`.
 //!
 //! Ours is the shipped protocol: two [`Node`]s that greet each other and reconcile, every message through its bytes. Counted
 //! is what is said until both know what they lack; the greeting, fetches and records are not. A round trip is a message of
@@ -18,7 +20,11 @@ use std::{
 use folklore_protocol::{
     AuthorId, BankId, Config, Effect, Event, Known, Message, Node, RecordId, Time, known::IdTree, message::SketchAnswer,
 };
+#[path = "common/table.rs"]
+mod table;
+
 use negentropy::{Id, Negentropy, NegentropyStorageVector};
+use table::Figure;
 
 fn id(set: u64, n: u64) -> RecordId {
     RecordId(*blake3::hash(&[set.to_le_bytes(), n.to_le_bytes()].concat()).as_bytes())
@@ -227,9 +233,111 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
+/// What one pair of sets gave, ours over a few seeds and negentropy's once.
+struct Row {
+    n: u64,
+    d: u64,
+    split: &'static str,
+    bytes: f64,
+    trips: f64,
+    most: u32,
+    walked: bool,
+    cpu: Duration,
+    scattered: Cost,
+    recent: Cost,
+}
+
+impl Row {
+    fn measure(n: u64, d: u64, (split, ours_alone): (&'static str, u64), upkeep: Duration) -> Self {
+        let case = |seed| Case { common: n - d / 2, ours: ours_alone, theirs: d - ours_alone, seed };
+        let trials = match n {
+            ..100_000 => 40,
+            100_000..1_000_000 => 8,
+            _ => 3,
+        };
+        let costs: Vec<Cost> = (1..=trials).map(|seed| ours(case(seed))).collect();
+        let (bytes, trips, most, cpu) = mean(&costs);
+        let cpu = cpu + upkeep * case(1).d() as u32;
+        let walked = costs.iter().any(|c| c.walked);
+        let (scattered, recent) = (negentropy(case(1), false), negentropy(case(1), true));
+        Self { n, d, split, bytes, trips, most, walked, cpu, scattered, recent }
+    }
+
+    fn per_item(&self, bytes: f64) -> f64 {
+        bytes / self.d as f64
+    }
+
+    fn print(&self) {
+        println!(
+            "| {} | {} | {} | {:.1} | {:.2} ({}){} | {:.2} | {:.1} | {} | {:.2} | {:.1} | {:.2} |",
+            self.n,
+            self.d,
+            self.split,
+            self.per_item(self.bytes),
+            self.trips,
+            self.most,
+            if self.walked { " tree" } else { "" },
+            ms(self.cpu),
+            self.per_item(self.scattered.bytes as f64),
+            self.scattered.round_trips,
+            ms(self.scattered.cpu),
+            self.per_item(self.recent.bytes as f64),
+            ms(self.recent.cpu),
+        );
+    }
+}
+
+/// The rows of issue 3's table that this benchmark measures.
+fn figures(rows: &[Row], n: u64, equal: Cost, upkeep: Duration) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let mut add = |figure: &str, setting: String, value: f64, unit, target, peer: Option<f64>| {
+        let peer = peer.map(|theirs| ("negentropy", theirs));
+        figures.push(Figure { figure: figure.into(), setting, value, unit, target, peer });
+    };
+    for row in rows.iter().filter(|row| row.n == n) {
+        let setting = format!("n = {n}, d = {}, {}", row.d, if row.split == "even" { "two-sided" } else { row.split });
+        let one_sided = row.split != "even";
+        let theirs = row.scattered.bytes as f64;
+        let bytes = match row.d {
+            10 => Some(64.0),
+            1_000 => Some(if one_sided { 26.0 } else { 24.0 }),
+            100_000 => Some(26.0),
+            _ => None,
+        };
+        if let Some(target) = bytes {
+            let (value, theirs) = (row.per_item(row.bytes), row.per_item(theirs));
+            add("discovery", setting.clone(), value, "bytes an item", target, Some(theirs));
+        }
+        if row.d == 1_000 {
+            add("discovery against negentropy", setting.clone(), row.bytes / theirs, "of its bytes", 0.25, None);
+            let theirs = ms(row.scattered.cpu);
+            add("CPU of both sides", setting.clone(), ms(row.cpu), "ms", theirs, Some(theirs));
+        }
+        let trips = if row.d <= 2_000 { 2.0 } else { 4.0 };
+        add(
+            "round trips, at most",
+            setting,
+            f64::from(row.most),
+            "",
+            trips,
+            Some(f64::from(row.scattered.round_trips)),
+        );
+    }
+    let setting = |n: u64| format!("n = {n}");
+    add("nothing differs", setting(n), equal.bytes as f64, "bytes", 128.0, None);
+    add("nothing differs", setting(n), f64::from(equal.round_trips), "round trips", 1.0, None);
+    add("upkeep of a record", setting(n), upkeep.as_nanos() as f64, "ns", 2_000.0, None);
+    for (n, target) in [(n, 64.0), (1_000, 4.0)] {
+        let bytes = Known::holding((0..n).map(|k| id(0, k))).sketch_bytes();
+        add("cells and estimate of a bank", setting(n), bytes as f64 / 1024.0, "KiB", target, None);
+    }
+    figures
+}
+
 fn main() {
-    let quick = std::env::args().any(|a| a == "quick");
-    let largest = if quick { 10_000 } else { 1_000_000 };
+    let asked = |word: &str| std::env::args().any(|a| a == word);
+    let largest = if asked("quick") { 10_000 } else { 1_000_000 };
+    let of_table = asked("table");
     println!("upkeep of a record");
     let mut upkeep_of = Vec::new();
     for n in [1_000, 10_000, 100_000, 1_000_000].into_iter().filter(|n| *n <= largest) {
@@ -237,6 +345,7 @@ fn main() {
         println!("  n = {n:>9}: {:>6} ns", cost.as_nanos());
         upkeep_of.push((n, cost));
     }
+    let upkeep = |n| upkeep_of.iter().find(|(m, _)| *m == n).map_or(Duration::ZERO, |(_, cost)| *cost);
     let equal = nothing_differs(largest);
     println!(
         "nothing differs, n = {largest}, connected: {} bytes both ways, {} round trip, {:.3} ms",
@@ -249,36 +358,24 @@ fn main() {
         "| n | d | split | bytes/d | round trips mean (most) | cpu ms | negentropy bytes/d | trips | cpu ms | recent bytes/d | cpu ms |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
-    for n in [10_000u64, 100_000, 1_000_000].into_iter().filter(|n| *n <= largest) {
+    let mut rows = Vec::new();
+    for n in [10_000u64, 100_000, 1_000_000].into_iter().filter(|n| *n <= largest && (!of_table || *n == largest)) {
         for d in [1u64, 10, 100, 1_000, 2_000, 10_000, 100_000].into_iter().filter(|d| *d <= n / 10) {
-            let splits: &[(&str, u64)] =
-                if d == 1 { &[("answerer", 0)] } else { &[("even", d / 2), ("answerer", 0), ("opener", d)] };
-            for (name, ours_alone) in splits {
-                let case = |seed| Case { common: n - d / 2, ours: *ours_alone, theirs: d - ours_alone, seed };
-                let trials = if n < 100_000 {
-                    40
-                } else if n < 1_000_000 {
-                    8
-                } else {
-                    3
-                };
-                let costs: Vec<Cost> = (1..=trials).map(|seed| ours(case(seed))).collect();
-                let kept = upkeep_of.iter().find(|(m, _)| *m == n).map_or(Duration::ZERO, |(_, cost)| *cost);
-                let (bytes, trips, most, cpu) = mean(&costs);
-                let cpu = cpu + kept * case(1).d() as u32;
-                let (scattered, recent) = (negentropy(case(1), false), negentropy(case(1), true));
-                println!(
-                    "| {n} | {d} | {name} | {:.1} | {trips:.2} ({most}){} | {:.2} | {:.1} | {} | {:.2} | {:.1} | {:.2} |",
-                    bytes / d as f64,
-                    if costs.iter().any(|c| c.walked) { " tree" } else { "" },
-                    ms(cpu),
-                    scattered.bytes as f64 / d as f64,
-                    scattered.round_trips,
-                    ms(scattered.cpu),
-                    recent.bytes as f64 / d as f64,
-                    ms(recent.cpu),
-                );
+            if of_table && [1, 100].contains(&d) {
+                continue;
+            }
+            let splits: &[(&'static str, u64)] = if d == 1 {
+                &[("opener lacks", 0)]
+            } else {
+                &[("even", d / 2), ("opener lacks", 0), ("answerer lacks", d)]
+            };
+            for split in splits {
+                let row = Row::measure(n, d, *split, upkeep(n));
+                row.print();
+                rows.push(row);
             }
         }
     }
+    let missed = table::report("reconcile", &figures(&rows, largest, equal, upkeep(largest)));
+    println!("{missed} figures miss their target");
 }

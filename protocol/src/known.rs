@@ -488,6 +488,11 @@ impl Known {
         self.all.as_ref().unwrap_or(&self.held).for_each(each);
     }
 
+    /// Bytes of cells and estimate that are kept beside the ids, so that comparing needs no walk over them.
+    pub fn sketch_bytes(&self) -> usize {
+        self.sketch.bytes()
+    }
+
     /// Ids known.
     pub fn known_len(&self) -> usize {
         self.sketch.len()

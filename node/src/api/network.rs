@@ -501,6 +501,9 @@ pub struct UpOptions {
     pub embedder: EmbedderOptions,
     /// Use the built-in embedder only, whatever `embedder.json` says.
     pub builtin_only: bool,
+    /// Whether peers that share a bank are shown, redacted, what agents here recall lessons for, so that what is near to it is
+    /// fetched first.
+    pub fetch_near: bool,
 }
 
 impl Default for UpOptions {
@@ -524,6 +527,7 @@ impl Default for UpOptions {
             mdns: false,
             embedder: EmbedderOptions::default(),
             builtin_only: false,
+            fetch_near: false,
         }
     }
 }

@@ -56,6 +56,9 @@ pub(super) struct UpArgs {
     /// Find and be found by nodes on the local network
     #[arg(long)]
     mdns: bool,
+    /// Fetch first what is near to the latest tasks given to recall here: peers that share a bank see these tasks, redacted
+    #[arg(long)]
+    fetch_near: bool,
     /// Have a service make the vectors: 'openai' (any compatible /v1/embeddings) or 'gemini'; 'builtin' for none, whatever
     /// embedder.json in the home says. Its key is read from FOLKLORE_EMBEDDER_KEY, OPENAI_API_KEY or GEMINI_API_KEY
     #[arg(long, value_name = "NAME")]
@@ -94,6 +97,7 @@ impl From<UpArgs> for UpOptions {
             no_quic,
             http,
             mdns,
+            fetch_near,
             ..
         } = args;
         let quic = !no_quic;
@@ -121,6 +125,7 @@ impl From<UpArgs> for UpOptions {
             quic,
             http,
             mdns,
+            fetch_near,
             embedder,
             builtin_only: args.embedder == Some(EmbedderChoice::Builtin),
             ..Self::default()

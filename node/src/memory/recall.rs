@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use folklore_protocol::{
     Answer as PeerAnswer, AuthorId, BankId, Claim, Lesson, UnverifiedRecord,
     canonical::{Lines, normalise},
-    message::{MAX_ASKED_HITS, MAX_QUERY_BYTES},
+    message::{MAX_ASKED_HITS, MAX_NEAR_BYTES, MAX_QUERY_BYTES},
 };
 use folklore_store::catalogue::{Explained, Offered, Recalled, Wish};
 use folklore_store::embed::EmbedError;
@@ -25,6 +25,12 @@ const MAX_DEADLINE_MS: u64 = 60_000;
 /// Peers are asked for this many lessons more than are wanted: they rank by their own measure, this node by its own.
 const ASK_FACTOR: usize = 4;
 
+/// A task as it may leave the node: what tells who and where stays behind.
+fn outgoing(task: &str, limit: usize) -> String {
+    let redacted = redact(task, Classes::ALL).text;
+    folklore_protocol::canonical::shorten(&normalise(&redacted, Lines::Many), limit)
+}
+
 impl Memory {
     pub(super) async fn recall_now(&self, request: api::RecallRequest) -> Answer<api::RecallResponse> {
         if request.k == 0 || request.k > api::MAX_K {
@@ -42,6 +48,9 @@ impl Memory {
         let task = normalise(&request.task, Lines::Many);
         if task.is_empty() {
             return Err(ApiError::bad_request("the task is empty: say what is to be done"));
+        }
+        if self.0.engine.shows_work() {
+            self.0.engine.working_on(outgoing(&task, MAX_NEAR_BYTES)).await.map_err(stopping)?;
         }
         let bank = request.bank.as_deref().map(|name| self.bank(Some(name))).transpose()?.map(|b| b.id);
         let explain = request.explain;
@@ -75,9 +84,7 @@ impl Memory {
         hits: u32,
         within_ms: u64,
     ) -> Answer<(Vec<Offered>, api::AskedPeers)> {
-        // The query leaves the node: what tells who and where stays behind.
-        let query = redact(task, Classes::ALL).text.into_owned();
-        let query = folklore_protocol::canonical::shorten(&normalise(&query, Lines::Many), MAX_QUERY_BYTES);
+        let query = outgoing(task, MAX_QUERY_BYTES);
         let banks = self.blocking(|m| Ok(m.0.store.banks())).await?;
         let banks = banks.into_iter().map(|b| b.id).filter(|id| only.is_none_or(|o| o == *id));
         let mut asked = Vec::new();

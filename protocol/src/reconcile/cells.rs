@@ -44,6 +44,7 @@ impl Mapping {
     }
 
     /// The cell it is at: first 0.
+    #[cfg(test)]
     pub(super) fn at(&self) -> u64 {
         self.at
     }
@@ -65,6 +66,25 @@ impl Mapping {
             self.step();
         }
         self.at == cell
+    }
+}
+
+/// Calls `each` with the cells below `to` that a short id falls into, from cell `from` on. What [`Mapping`] gives, without
+/// what only cells far away need: coding a whole set goes through here a score of times for each id.
+pub(super) fn cells_between(short: u64, from: u32, to: u32, mut each: impl FnMut(usize)) {
+    let (mut state, mut at) = (mix(short ^ MAPPING_KEY), 0u32);
+    while at < to {
+        if at >= from {
+            each(at as usize);
+        }
+        state = state.wrapping_add(GOLDEN);
+        let u = ((mix(state) >> 11) + 1) as i64 as f64 * (1.0 / (1u64 << 53) as f64);
+        let gap = (f64::from(at) + 1.5) * (1.0 / u.sqrt() - 1.0);
+        if gap > f64::from(to - at - 1) {
+            return;
+        }
+        let whole = gap as u32;
+        at += if f64::from(whole) < gap { whole + 1 } else { whole.max(1) };
     }
 }
 
@@ -109,15 +129,31 @@ impl Cells {
 
     /// The same, and tells which cells were touched.
     pub(super) fn toggle_each(&mut self, short: u64, mut touched: impl FnMut(usize)) {
-        let (check, len) = (check_of(short), self.len() as u64);
-        let mut mapping = Mapping::new(short);
-        while mapping.at() < len {
-            let at = mapping.at() as usize;
-            self.shorts[at] ^= short;
-            self.checks[at] ^= check;
+        let check = check_of(short);
+        let (shorts, checks) = (&mut self.shorts, &mut self.checks);
+        cells_between(short, 0, shorts.len() as u32, |at| {
+            shorts[at] ^= short;
+            checks[at] ^= check;
             touched(at);
-            mapping.step();
-        }
+        });
+    }
+
+    /// Adds an id to the cells from `from` on alone.
+    pub(super) fn add_from(&mut self, from: usize, short: u64) {
+        let check = check_of(short);
+        let (shorts, checks) = (&mut self.shorts, &mut self.checks);
+        cells_between(short, from as u32, shorts.len() as u32, |at| {
+            shorts[at] ^= short;
+            checks[at] ^= check;
+        });
+    }
+
+    /// So many more cells of the empty set behind those there are.
+    pub(super) fn lengthened(&self, len: usize) -> Self {
+        let mut longer = self.clone();
+        longer.shorts.resize(len.max(self.len()), 0);
+        longer.checks.resize(len.max(self.len()), 0);
+        longer
     }
 
     /// Cells `from..to` as they travel; fewer where there are fewer.
@@ -294,6 +330,21 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_short_way_to_the_cells_of_an_id_gives_those_of_the_mapping(short in any::<u64>(), from in 0u32..300, to in 0u32..9_000) {
+            let mut mapping = Mapping::new(short);
+            let mut plain = Vec::new();
+            while mapping.at() < u64::from(to) {
+                if mapping.at() >= u64::from(from) {
+                    plain.push(mapping.at() as usize);
+                }
+                mapping.step();
+            }
+            let mut near = Vec::new();
+            cells_between(short, from, to, |at| near.push(at));
+            prop_assert_eq!(near, plain);
+        }
+
         #[test]
         fn what_peels_is_the_plain_difference(common in 0u64..2000, ours in 0u64..300, theirs in 0u64..300, spare in 0usize..40) {
             let set = |range: std::ops::Range<u64>| range.map(short).collect::<BTreeSet<u64>>();

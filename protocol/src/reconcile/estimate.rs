@@ -33,7 +33,7 @@ impl Default for Estimate {
 pub(super) struct Estimated {
     /// About so many ids.
     pub(super) ids: usize,
-    /// It may well be this many more percent. (A little more than one standard deviation: what is made of it, a number of
+    /// It may well be this many more percent. (A little less than two standard deviations: what is made of it, a number of
     /// cells, is generous itself.)
     pub(super) margin_percent: usize,
 }
@@ -70,9 +70,9 @@ impl Estimate {
         // Beyond this the share of ones is so near one half that it tells little.
         if fine < 6_000 {
             let margin_percent = match fine {
-                0..1_200 => 4,
-                1_200..3_000 => 6,
-                _ => 12,
+                0..1_200 => 7,
+                1_200..3_000 => 9,
+                _ => 14,
             };
             return Estimated { ids: fine, margin_percent };
         }
@@ -111,7 +111,7 @@ mod tests {
         (0..200u64).for_each(|n| bits.toggle(mix(n)));
         let hash = blake3::hash(&bits.to_bytes()).to_string();
         assert_eq!(hash, "94b5abb3583c1491bb56db166ed66404f2887cfe88a7867b74c9d7e507d4ab8c");
-        assert_eq!(bits.difference(&Estimate::default()), Estimated { ids: 206, margin_percent: 4 });
+        assert_eq!(bits.difference(&Estimate::default()), Estimated { ids: 206, margin_percent: 7 });
     }
 
     #[test]

@@ -88,11 +88,13 @@ impl Sketch {
         self.cells.len() < kept_for(self.len)
     }
 
-    /// How many cells there are at least from now on: made anew from all `ids` where there are fewer.
+    /// How many cells there are at least from now on: further ones are made from all `ids` where there are fewer.
     pub(crate) fn grow(&mut self, cells: usize, ids: Ids<'_>) {
         if self.cells.len() < cells {
-            let mut grown = Cells::new(cells);
-            ids(&mut |id| grown.toggle(ShortId::of(id).value()));
+            // The cells there are stay as they are; only those behind them are made.
+            let from = self.cells.len();
+            let mut grown = self.cells.lengthened(cells);
+            ids(&mut |id| grown.add_from(from, ShortId::of(id).value()));
             self.cells = grown;
         }
     }
@@ -122,8 +124,7 @@ impl Sketch {
     }
 
     /// Bytes that cells and estimate take.
-    #[cfg(test)]
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         12 * self.cells.len() + super::estimate::ESTIMATE_BYTES
     }
 }
