@@ -86,7 +86,62 @@ impl Useful {
 
 #[cfg(test)]
 mod tests {
+    use folklore_protocol::{Claim, Evidence, Keypair, Lesson, LessonDraft, LessonKind, Record};
+    use folklore_store::bank::{self, BankInfo, OpenOptions};
+
     use super::*;
+
+    fn lesson(number: u64, task: &str) -> Lesson {
+        Lesson::new(LessonDraft {
+            kind: LessonKind::Pitfall,
+            title: format!("{task}, case {number}"),
+            applies_when: String::new(),
+            not_when: String::new(),
+            content: format!("In case {number} the {task} failed, since its state was not read first."),
+            task: task.into(),
+            domain: String::new(),
+            tags: vec![],
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_near_comes_first_then_authors_take_turns_page_by_page_and_what_comes_later_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = Store::open(directory.path(), OpenOptions { entropy: 1, had_bank: false }).unwrap();
+        let (many, few) = (Keypair::from_seed(&[1; 32]), Keypair::from_seed(&[2; 32]));
+        let info = BankInfo::new(many.author(), [3; 16], "home");
+        let (store, id) = (opened.store, info.id);
+        store.add_bank(info).unwrap();
+        let record = |key: &Keypair, seq: u64, task: &str| {
+            let body = lesson(seq, task);
+            let claim = Claim::Taught { lesson_id: body.id(), evidence: Evidence::told("test") };
+            bank::Incoming { record: Record::sign(key, id, seq, 0, claim).unwrap(), body: Some(body) }
+        };
+        // By one author sixty, the tenth of them about something else; by another three.
+        let mut all: Vec<_> = (1..=60)
+            .map(|seq| record(&many, seq, if seq == 10 { "refund an invoice twice" } else { "deploy the web server" }))
+            .collect();
+        all.extend((1..=3).map(|seq| record(&few, seq, "migrate a database index")));
+        let of = |item: &bank::Incoming| item.record.id();
+        let (at, few_at) = (all.iter().map(of).collect::<Vec<_>>(), 60);
+        store.admit(id, all).unwrap();
+        let catalogue = Catalogue::load(store.clone(), many.author()).unwrap();
+        let useful = Useful::default();
+        let mut authors = [(many.author(), at[59]), (few.author(), at[few_at + 2])];
+        authors.sort();
+        let first = |near: &[String], from, count| useful.first((&store, &catalogue), &id, near, from, count).unwrap();
+        assert_eq!(first(&[], 0, 2), authors.map(|(_, id)| id));
+        let pages: Vec<RecordId> = (0..4).flat_map(|page| first(&[], page * 20, 20)).collect();
+        assert_eq!(pages.len(), 63);
+        assert_eq!(pages.iter().collect::<BTreeSet<_>>().len(), 63, "each once");
+        assert_eq!(pages.last(), Some(&at[0]), "the oldest of whoever has most");
+        assert_eq!(first(&["refund an invoice twice".into()], 0, 1), [at[9]]);
+        let fresh = record(&few, 4, "log in");
+        let fresh_id = fresh.record.id();
+        store.admit(id, vec![fresh]).unwrap();
+        assert!(first(&[], 0, 2).contains(&fresh_id));
+    }
 
     #[test]
     fn authors_take_turns_from_their_latest_down() {

@@ -29,8 +29,8 @@
 //!
 //! Records then travel by [`crate::fetch`], each batch durable before it counts as known. What a session found stays wanted
 //! of that peer when the connection breaks. After the next greeting, which says so, it is fetched first and only then compared
-//! again; so a link that breaks every few seconds pays for the finding once. Which records come first is not decided here, since of
-//! a record that is missing only the short id is known, and that is a hash; see [`crate::suggest`].
+//! again; so a link that breaks every few seconds pays for the finding once. Which records come first is not
+//! decided here, since of a record that is missing only the short id is known, and that is a hash; see [`crate::suggest`].
 //!
 //! # Why there is no salt on the first rung, and no count
 //!
