@@ -12,9 +12,9 @@ use crate::{
 
 /// Vectors up to which all are scored exactly.
 const EXACT_ROWS_MAX: usize = 2048;
-/// Candidates of the scan that are scored again by integers, at least: enough at 10^6 vectors for a recall of 0.99 and
-/// more at 10.
-const INTEGER_MIN: usize = 1000;
+/// Candidates of the scan that are scored again by integers, at least. Of 10^6 real sentences 400 give a recall at 10 of 0.994, and
+/// 1,000 one of 0.998.
+const INTEGER_MIN: usize = 640;
 /// The same, for each vector that is asked for.
 const INTEGER_PER_HIT: usize = 8;
 /// Candidates that are scored exactly beyond those asked for.
@@ -237,8 +237,7 @@ impl DenseIndex {
             Some(vector) => Some(ArrayView1::from(&*vector).dot(&ArrayView1::from(query))),
             None => {
                 let mut damaged = self.damaged.lock().unwrap_or_else(|e| e.into_inner());
-                if !damaged.contains(&row) {
-                    damaged.push(row);
+                if damaged.insert(row) {
                     tracing::warn!(row, "a vector is damaged on disk; its text is embedded again at the next start");
                 }
                 None
