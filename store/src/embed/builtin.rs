@@ -1,7 +1,7 @@
 //! The built-in static embedder: the mean of the vectors of a text's word pieces, from a table compiled in.
 //!
 //! Layout and rule are those of `weights/README.md` (distilled from all-MiniLM-L6-v2, Apache-2.0; see `NOTICE`).
-//! About 20 µs a lesson and 2 µs a short query on one core, after a few milliseconds for reading the table once.
+//! About 0.15 µs a piece on one core, so 15 µs a lesson and 2 µs a short query, after a few milliseconds for reading the table once.
 
 use std::sync::OnceLock;
 
@@ -140,6 +140,14 @@ impl Embedder for BuiltinEmbedder {
     }
 }
 
+/// Every piece, in the order of their ids.
+#[cfg(test)]
+pub(super) fn vocabulary() -> impl Iterator<Item = &'static str> {
+    let rows = Table::get().map_or(0, |table| table.scales.len());
+    let tokens = WEIGHTS.get(8 + rows * (4 + BUILTIN_DIM)..).unwrap_or_default();
+    std::str::from_utf8(tokens).unwrap_or_default().lines()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{super::pieces::PIECE_BYTES_MAX, *};
@@ -213,9 +221,8 @@ mod tests {
     }
 
     #[test]
-    fn every_piece_of_the_vocabulary_can_be_found() {
-        let rest = &WEIGHTS[8 + Table::get().unwrap().scales.len() * (4 + BUILTIN_DIM)..];
-        let longest = rest.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap();
+    fn no_piece_of_the_vocabulary_is_too_long_to_be_found() {
+        let longest = vocabulary().map(str::len).max().unwrap();
         assert!(longest > 10 && longest <= PIECE_BYTES_MAX, "{longest}");
     }
 

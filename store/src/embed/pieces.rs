@@ -8,33 +8,43 @@ use unicode_normalization::char::is_combining_mark;
 const WORD_BYTES_MAX: usize = 400;
 /// Bytes above which a piece of the vocabulary would not be found. The longest there is has 25.
 pub(super) const PIECE_BYTES_MAX: usize = 32;
-/// Places of a table for each piece in it, so that a piece that is not there is nearly always missed at once.
-const PLACES_PER_PIECE: usize = 4;
+/// Places of a table for each piece in it.
+const PLACES_PER_PIECE: usize = 2;
+/// Bits of a filter for each piece: one prefix in about eight that is no piece passes it. It stays in the nearest cache, and
+/// the table does not.
+const FILTER_BITS_PER_PIECE: usize = 8;
 
-/// FNV-1a of every prefix is had in one pass over a word. The keys are fixed at build time, so nobody can fill a table with
-/// colliding ones.
+/// FNV-1a of every prefix is had in one pass over a word. Pieces are told apart by all 64 bits of it: no two of the vocabulary
+/// share one, a text meets another's by chance in one word of 2^48, and by intent it gains only a vector that other words
+/// would have given it.
 const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
 const HASH_FACTOR: u64 = 0x0000_0100_0000_01b3;
 
-/// Pieces of one kind, by open addressing. What is found nowhere costs one look in nearly every case, which is what the greedy
-/// match spends its time on.
+/// Pieces of one kind, by open addressing, behind a filter: most prefixes that the greedy match tries are no pieces.
 struct Table {
-    /// The upper half of the hash, and the piece: an id, 0 for an empty place.
-    places: Vec<(u32, u32)>,
+    /// A bit for each hash that a piece has.
+    filter: Vec<u64>,
+    /// The hash, and the piece: an id, 0 for an empty place.
+    places: Vec<(u64, u32)>,
     /// Bytes of the longest piece: bounds the greedy match, so that a word costs at most its length times this.
     longest: usize,
 }
 
 impl Table {
     fn new(pieces: &[(&'static [u8], u32)]) -> Self {
-        let mut table = Table { places: Vec::new(), longest: 0 };
+        let words = (pieces.len() * FILTER_BITS_PER_PIECE).next_power_of_two().max(64) / 64;
+        let mut table = Table { filter: vec![0; words], places: Vec::new(), longest: 0 };
         table.places.resize((pieces.len() * PLACES_PER_PIECE).next_power_of_two().max(1), (0, 0));
         for (piece, id) in pieces {
             let hash = piece.iter().fold(HASH_START, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(HASH_FACTOR));
+            let (word, bit) = table.filter_bit(hash);
+            if let Some(word) = table.filter.get_mut(word) {
+                *word |= bit;
+            }
             let mut at = table.first(hash);
             while let Some(place) = table.places.get_mut(at) {
                 if place.1 == 0 {
-                    *place = (upper(hash), *id);
+                    *place = (hash, *id);
                     break;
                 }
                 at = (at + 1) % table.places.len();
@@ -44,40 +54,47 @@ impl Table {
         table
     }
 
+    /// The word and the bit of the filter for a hash; by other bits of it than its place.
+    fn filter_bit(&self, hash: u64) -> (usize, u64) {
+        ((hash >> 40) as usize & (self.filter.len() - 1), 1 << (hash >> 34 & 63))
+    }
+
     fn first(&self, hash: u64) -> usize {
         (hash ^ (hash >> 29)) as usize & (self.places.len() - 1)
     }
 
     /// The longest piece that `rest` begins with: its id and its bytes.
-    fn longest_of(&self, rest: &[u8], keys: &[&[u8]]) -> Option<(u32, usize)> {
+    fn longest_of(&self, rest: &[u8]) -> Option<(u32, usize)> {
         let mut hashes = [0u64; PIECE_BYTES_MAX];
+        // A bit for each length at which the filter lets the prefix pass.
+        let mut passing = 0u32;
         let mut hash = HASH_START;
-        let most = self.longest.min(rest.len());
-        for (out, byte) in hashes.iter_mut().zip(rest.get(..most)?) {
+        for (at, (byte, out)) in (0..self.longest).zip(rest.iter().zip(&mut hashes)) {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(HASH_FACTOR);
             *out = hash;
+            let (word, bit) = self.filter_bit(hash);
+            passing |= u32::from(self.filter.get(word).is_some_and(|word| word & bit != 0)) << at;
         }
-        hashes.get(..most)?.iter().enumerate().rev().find_map(|(at, hash)| {
-            let piece = rest.get(..at + 1)?;
-            self.find(*hash, piece, keys).map(|id| (id, at + 1))
-        })
+        while let Some(at) = passing.checked_ilog2() {
+            if let Some(id) = hashes.get(at as usize).and_then(|hash| self.find(*hash)) {
+                return Some((id, at as usize + 1));
+            }
+            passing ^= 1 << at;
+        }
+        None
     }
 
-    fn find(&self, hash: u64, piece: &[u8], keys: &[&[u8]]) -> Option<u32> {
+    fn find(&self, hash: u64) -> Option<u32> {
         let mut at = self.first(hash);
         // A table is never full, so there is an empty place.
-        while let Some(&(upper_half, id)) = self.places.get(at).filter(|place| place.1 != 0) {
-            if upper_half == upper(hash) && keys.get(id as usize).is_some_and(|key| *key == piece) {
+        while let Some(&(there, id)) = self.places.get(at).filter(|place| place.1 != 0) {
+            if there == hash {
                 return Some(id);
             }
             at = (at + 1) & (self.places.len() - 1);
         }
         None
     }
-}
-
-fn upper(hash: u64) -> u32 {
-    (hash >> 32) as u32
 }
 
 /// How much of a text the vocabulary knows, in letters and digits. Words over the limit count as neither.
@@ -91,25 +108,22 @@ pub(super) struct Known {
 pub(super) struct Pieces {
     begin: Table,
     more: Table,
-    /// The bytes of each piece, by id, without the mark of those that continue a word.
-    keys: Vec<&'static [u8]>,
 }
 
 impl Pieces {
     /// Reads the vocabulary; the position in `tokens` is the id. Id 0 is `[UNK]` and matches nothing.
     pub(super) fn new(tokens: impl Iterator<Item = &'static str>) -> Self {
-        let (mut begin, mut more, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut begin, mut more) = (Vec::new(), Vec::new());
         for (id, token) in (0u32..).zip(tokens) {
             let (kind, key) = match token.strip_prefix("##") {
                 Some(rest) if !rest.is_empty() => (&mut more, rest),
                 _ => (&mut begin, token),
             };
-            keys.push(key.as_bytes());
             if id != 0 && !key.is_empty() && key.len() <= PIECE_BYTES_MAX {
                 kind.push((key.as_bytes(), id));
             }
         }
-        Pieces { begin: Table::new(&begin), more: Table::new(&more), keys }
+        Pieces { begin: Table::new(&begin), more: Table::new(&more) }
     }
 
     /// Calls `found` with the id of every piece of `text`, in order; tells how much of the text they are.
@@ -127,19 +141,19 @@ impl Pieces {
         let mut word = String::new();
         for ch in text.chars().flat_map(char::to_lowercase).nfd().filter(|&ch| !is_dropped(ch)) {
             if ch.is_whitespace() {
-                self.word(&word, found, known);
+                self.word::<false>(&word, found, known);
                 word.clear();
             } else if stands_alone(ch) {
-                self.word(&word, found, known);
+                self.word::<false>(&word, found, known);
                 word.clear();
                 word.push(ch);
-                self.word(&word, found, known);
+                self.word::<false>(&word, found, known);
                 word.clear();
             } else {
                 word.push(ch);
             }
         }
-        self.word(&word, found, known);
+        self.word::<false>(&word, found, known);
     }
 
     /// The same for what most texts are: no decomposition, no look at tables of categories, and words are slices.
@@ -152,28 +166,33 @@ impl Pieces {
         for (at, byte) in lower.bytes().enumerate() {
             let alone = byte.is_ascii_punctuation();
             if alone || char::from(byte).is_whitespace() {
-                self.word(lower.get(start..at).unwrap_or_default(), found, known);
+                self.word::<true>(lower.get(start..at).unwrap_or_default(), found, known);
                 if alone {
-                    self.word(lower.get(at..at + 1).unwrap_or_default(), found, known);
+                    self.word::<true>(lower.get(at..at + 1).unwrap_or_default(), found, known);
                 }
                 start = at + 1;
             }
         }
-        self.word(lower.get(start..).unwrap_or_default(), found, known);
+        self.word::<true>(lower.get(start..).unwrap_or_default(), found, known);
     }
 
     /// Greedy longest match from the left; one character is skipped where nothing matches.
-    fn word(&self, word: &str, found: &mut impl FnMut(u32), known: &mut Known) {
+    fn word<const ASCII: bool>(&self, word: &str, found: &mut impl FnMut(u32), known: &mut Known) {
         if word.len() > WORD_BYTES_MAX || word.is_empty() {
             return;
         }
-        let letters = |text: &str| text.chars().filter(|ch| ch.is_alphanumeric()).count();
+        let letters = |text: &str| match ASCII {
+            // What is neither control, space nor punctuation; and a word of punctuation is one character.
+            true if text.as_bytes().first().is_some_and(u8::is_ascii_punctuation) => 0,
+            true => text.len(),
+            false => text.chars().filter(|ch| ch.is_alphanumeric()).count(),
+        };
         known.letters += letters(word);
         let mut rest = word;
         while !rest.is_empty() {
             let table = if rest.len() == word.len() { &self.begin } else { &self.more };
             // A piece is whole characters, so what is left after one is too.
-            let advance = match table.longest_of(rest.as_bytes(), &self.keys) {
+            let advance = match table.longest_of(rest.as_bytes()) {
                 Some((id, end)) => {
                     found(id);
                     known.matched += letters(rest.get(..end).unwrap_or_default());
@@ -238,6 +257,14 @@ mod tests {
             proptest::prop_assert_eq!(fast, slow);
             proptest::prop_assert_eq!(known_fast, known_slow);
         }
+    }
+
+    #[test]
+    fn no_two_pieces_have_one_hash() {
+        let hash = |piece: &[u8]| piece.iter().fold(HASH_START, |h, b| (h ^ u64::from(*b)).wrapping_mul(HASH_FACTOR));
+        let hashes: Vec<u64> = super::super::builtin::vocabulary().map(|token| hash(token.as_bytes())).collect();
+        let distinct: std::collections::BTreeSet<u64> = hashes.iter().copied().collect();
+        assert!(hashes.len() > 10_000 && hashes.len() == distinct.len());
     }
 
     #[test]

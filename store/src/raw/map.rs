@@ -1,4 +1,7 @@
 //! A file that grows at its end, seen as memory.
+//!
+//! What a disk cannot read of a mapped file ends the process by a signal, where reading the file would have given an error. The
+//! store does not lose anything by that, and the files here can be removed.
 
 use std::{fs::File, io};
 

@@ -10,7 +10,7 @@ pub(super) const PARTITION_MIN: usize = 4_000_000;
 /// Vectors of a list: about a block.
 const LIST_ROWS: usize = 4096;
 /// More lists than this cost a query more than they save it.
-const LISTS_MAX: usize = 8192;
+const LISTS_MAX: usize = 4096;
 /// Vectors of the sample for each list.
 pub(super) const SAMPLE_PER_LIST: usize = 32;
 /// Rounds of k-means. More move few vectors.

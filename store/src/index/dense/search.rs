@@ -12,9 +12,9 @@ use crate::{
 
 /// Vectors up to which all are scored exactly.
 const EXACT_ROWS_MAX: usize = 2048;
-/// Candidates of the scan that are scored again by integers, at least: enough at 10^6 vectors for a recall of 0.99 and
-/// more at 10.
-const INTEGER_MIN: usize = 1000;
+/// Candidates of the scan that are scored again by integers, at least. Of 10^6 real sentences 400 give a recall at 10 of 0.994, and
+/// 1,000 one of 0.998.
+const INTEGER_MIN: usize = 640;
 /// The same, for each vector that is asked for.
 const INTEGER_PER_HIT: usize = 8;
 /// Candidates that are scored exactly beyond those asked for.
@@ -31,12 +31,30 @@ const ROUNDING: f32 = 1e-5;
 /// How many rows ahead of their use integers are fetched: memory takes about as long as eight inner products.
 const PREFETCH_ROWS: usize = 8;
 
-/// A vector that may be among the nearest.
+/// A vector that may be among the nearest. Score and slot are one number, the greater the better, since selecting the best
+/// of many is a fifth of a query.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
-    score: f32,
-    slot: u32,
+    key: u64,
     row: u32,
+}
+
+impl Candidate {
+    fn new(score: f32, slot: u32, row: u32) -> Self {
+        // Floats in the order of `total_cmp`: of negative ones the bits run the other way.
+        let bits = score.to_bits();
+        let ordered = if score.is_sign_negative() { !bits } else { bits | 1 << 31 };
+        Candidate { key: u64::from(ordered) << 32 | u64::from(!slot), row }
+    }
+
+    fn slot(&self) -> u32 {
+        !(self.key as u32)
+    }
+
+    fn score(&self) -> f32 {
+        let ordered = (self.key >> 32) as u32;
+        f32::from_bits(if ordered >> 31 == 1 { ordered & !(1 << 31) } else { !ordered })
+    }
 }
 
 /// Keeps the best of many candidates: by score, then by slot.
@@ -53,7 +71,7 @@ impl Best {
     }
 
     fn push(&mut self, candidate: Candidate) {
-        if candidate.score < self.bar {
+        if candidate.score() < self.bar {
             return;
         }
         self.found.push(candidate);
@@ -64,10 +82,9 @@ impl Best {
     }
 
     fn cut(&mut self) {
-        let order = |a: &Candidate, b: &Candidate| best_first(&(a.slot, a.score), &(b.slot, b.score));
         if self.found.len() > self.want && self.want > 0 {
-            let (_, last, _) = self.found.select_nth_unstable_by(self.want - 1, order);
-            self.bar = last.score;
+            let (_, last, _) = self.found.select_nth_unstable_by_key(self.want - 1, |c| std::cmp::Reverse(c.key));
+            self.bar = last.score();
             self.found.truncate(self.want);
         }
     }
@@ -106,7 +123,7 @@ impl DenseIndex {
         }
         let Some(keep) = self.rows_for(query, k) else { return Vec::new() };
         let members = slots.iter().flat_map(|slot| self.slots.rows(slot).map(move |row| (slot, row)));
-        let members = members.map(|(slot, row)| Candidate { score: 0.0, slot, row }).collect();
+        let members = members.map(|(slot, row)| Candidate::new(0.0, slot, row)).collect();
         let candidates = self.score_integers(query, members, keep);
         self.rank(self.score_exactly(query, candidates), k)
     }
@@ -149,7 +166,7 @@ impl DenseIndex {
                     }
                     // A vector without a slot is deleted, or beyond the end of its block.
                     if let Some(slot) = self.slots.slot(row).filter(|slot| filter(*slot)) {
-                        best.push(Candidate { score, slot, row });
+                        best.push(Candidate::new(score, slot, row));
                     }
                 }
             }
@@ -197,7 +214,7 @@ impl DenseIndex {
                 let score = self.kernels.dot(row, &query) as f32 * (scale * unit);
                 // Damage may have made it anything.
                 if score.is_finite() {
-                    best.push(Candidate { score, ..*candidate });
+                    best.push(Candidate::new(score, candidate.slot(), candidate.row));
                 }
             }
         }
@@ -207,7 +224,7 @@ impl DenseIndex {
     fn score_exactly(&self, query: &[f32], mut candidates: Vec<Candidate>) -> Vec<Candidate> {
         candidates.retain_mut(|candidate| match self.cosine(query, candidate.row) {
             Some(score) => {
-                candidate.score = score;
+                *candidate = Candidate::new(score, candidate.slot(), candidate.row);
                 true
             }
             None => false,
@@ -230,7 +247,7 @@ impl DenseIndex {
                     continue;
                 }
                 if let Some(score) = self.cosine(query, row) {
-                    best.push(Candidate { score, slot, row });
+                    best.push(Candidate::new(score, slot, row));
                 }
             }
         }
@@ -244,8 +261,7 @@ impl DenseIndex {
             Some(vector) => Some(ArrayView1::from(&*vector).dot(&ArrayView1::from(query))),
             None => {
                 let mut damaged = self.damaged.lock().unwrap_or_else(|e| e.into_inner());
-                if !damaged.contains(&row) {
-                    damaged.push(row);
+                if damaged.insert(row) {
                     tracing::warn!(row, "a vector is damaged on disk; its text is embedded again at the next start");
                 }
                 None
@@ -255,7 +271,7 @@ impl DenseIndex {
 
     /// The best `k` slots of candidates, each once.
     fn rank(&self, candidates: Vec<Candidate>, k: usize) -> Vec<(u32, f32)> {
-        let mut scored: Vec<(u32, f32)> = candidates.into_iter().map(|c| (c.slot, c.score)).collect();
+        let mut scored: Vec<(u32, f32)> = candidates.into_iter().map(|c| (c.slot(), c.score())).collect();
         scored.sort_unstable_by(best_first);
         let mut seen = HashSet::new();
         scored.retain(|(slot, _)| seen.insert(*slot));
@@ -272,4 +288,18 @@ fn integer_query(query: &[f32], len: usize) -> (Vec<i16>, f32) {
     let mut out: Vec<i16> = query.iter().map(|x| (x / unit).round() as i16).collect();
     out.resize(len, 0);
     (out, unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn candidates_are_ordered_as_answers_are(a in proptest::num::f32::ANY, b in proptest::num::f32::ANY, s in 0u32..9, t in 0u32..9) {
+            let (one, other) = (Candidate::new(a, s, 1), Candidate::new(b, t, 2));
+            proptest::prop_assert_eq!((one.score().to_bits(), one.slot(), one.row), (a.to_bits(), s, 1));
+            proptest::prop_assert_eq!(other.key.cmp(&one.key), best_first(&(s, a), &(t, b)));
+        }
+    }
 }

@@ -342,6 +342,24 @@ fn what_nobody_claims_is_gone_and_its_room_is_taken_back() {
 }
 
 #[test]
+fn an_index_that_keeps_no_exact_vectors_finds_the_same_and_stays_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut index, _) = DenseIndex::open_compact(dir.path(), &identity()).unwrap();
+    (0..4_500).for_each(|slot| add_pair(&mut index, slot));
+    index.settle().unwrap();
+    index.rewrite(8).unwrap();
+    index.settle().unwrap();
+    drop(index);
+    let (index, made, notes) = load(dir.path(), 4_500);
+    assert_eq!((made, notes, index.shape.exact), (0, vec![], false));
+    let found = (0..4_500).step_by(50).filter(|slot| {
+        let found = index.search(&pair(*slot)[1], 1, &|_| true);
+        found.first().is_some_and(|found| found.0 == *slot as u32 && (found.1 - 1.0).abs() < 0.02)
+    });
+    assert!(found.count() >= 85);
+}
+
+#[test]
 fn a_partition_is_there_at_the_next_opening() {
     let dir = tempfile::tempdir().unwrap();
     let (mut index, ..) = load(dir.path(), 5_000);
