@@ -20,8 +20,9 @@
 //! record_ids(&BankId) -> Vec<RecordId>                    has_lesson(&LessonId) -> bool
 //! for_each_record(&BankId, FnMut(&Record))                for_each_lesson(FnMut(&Lesson))
 //! run(&RunDigest) -> Result<Option<RunRow>, ReadError>    runs_of_task(&str) -> Result<Vec<RunRow>, ReadError>
-//! run_outcome(&RunDigest) -> Option<Outcome>              run_count() -> usize
-//! rewrite() -> Result<Rewritten, RewriteError>            upkeep() -> Upkeep
+//! run_digests_of_task(&str) -> Vec<RunDigest>             run_count() -> usize
+//! run_outcome(&RunDigest) -> Option<Outcome>              upkeep() -> Upkeep
+//! rewrite() -> Result<Rewritten, RewriteError>
 //! counts() -> Counts      record_count(&BankId) -> usize  notes() -> Vec<String>     syncs() -> u64
 //! verify(FnMut(VerifyProgress)) -> Result<VerifyReport, ReadError>
 //! ```

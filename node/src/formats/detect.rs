@@ -2,6 +2,7 @@
 
 use super::split::{self, Piece, Splitter};
 use super::{BUFFER_BYTES, Detect, FileError, Format, formats, unknown};
+use folklore_store::run::one_line;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -78,9 +79,9 @@ pub(super) fn container(
             }
         }
     }
-    // Objects one a line, or one object over many lines: in the second case no line is an object by itself with the
-    // field names of a run, unless the file is one line, and then both readings are the same. A first line that is no
-    // object may still be one broken line among good ones.
+    // Objects one a line, or one object over many lines: in the second case no line that begins at its margin is an
+    // object by itself with the field names of a run, unless the file is one line, and then both readings are the same.
+    // A first line that is no object may still be one broken line among good ones.
     open.rewind().map_err(unreadable)?;
     let mut input = BufReader::new(open);
     for at in 0..SNIFF_ITEMS {
@@ -89,7 +90,7 @@ pub(super) fn container(
             Some(Err(_)) => continue,
             Some(Ok(line)) => {
                 let line = strip_bom(&line);
-                if field_names(line).is_some_and(|names| at == 0 || names.len() > 2) {
+                if field_names(line).is_some_and(|names| at == 0 || (line.starts_with(b"{") && names.len() > 2)) {
                     return Ok((Container::Lines, None));
                 }
             }
@@ -180,7 +181,7 @@ fn name(bytes: &[u8], file: &str) -> Result<Result<&'static Format, FileError>, 
         return Ok(Err(FileError::NotARunFile { file: file.to_owned(), what }));
     }
     let shown: Vec<&str> = names.into_iter().take(SHOWN_FIELDS).collect();
-    Err(format!("not a known format: its fields are {}", shown.join(", ")))
+    Err(one_line(&format!("not a known format: its fields are {}", shown.join(", "))))
 }
 
 /// A row of `outcomes.json`: an id and a verdict, and nothing of what was done.

@@ -82,7 +82,7 @@ fn parse(bytes: &[u8], _file: &str, parts: &mut Parts) -> Result<(), String> {
     }
     for (at, sample) in samples.into_iter().enumerate() {
         let name = format!("sample {}", at + 1);
-        match serde_json::from_str::<Sample>(sample.get()).map_err(|error| error.to_string()) {
+        match decode::<Sample>(sample.get().as_bytes()) {
             Ok(sample) => match read(sample, &log.eval) {
                 Ok(run) => parts.run(name, run),
                 Err(reason) => parts.refuse(name, reason),

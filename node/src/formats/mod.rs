@@ -328,8 +328,16 @@ pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
+/// Values that one item may hold. A decoded value takes tens of bytes however short it is written, so an item within
+/// [`MAX_VALUE_BYTES`] could otherwise need gigabytes; the largest real items have a few hundred thousand.
+const MAX_ITEM_VALUES: usize = 2_000_000;
+
 /// Decodes one item, with an error that a person can act on.
 fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+    // Each value but the last of its list or object is followed by a comma; commas in texts count too, which is no harm.
+    if bytes.iter().filter(|byte| **byte == b',').count() > MAX_ITEM_VALUES {
+        return Err(format!("it holds more than {MAX_ITEM_VALUES} values"));
+    }
     if let Err(error) = std::str::from_utf8(bytes) {
         return Err(format!("not UTF-8 at byte {}", error.valid_up_to()));
     }

@@ -271,6 +271,10 @@ impl Gather for Events {
             parts.refuse("", "none of its events is a step of an agent");
             return;
         }
+        if events.task.is_empty() && events.steps.len() == 1 {
+            parts.refuse("", "it is one event by itself: put the events of a run into one array or file");
+            return;
+        }
         if events.dropped > 0 {
             let note = format!("[… {} steps elided …]", events.dropped);
             events.steps.insert(MAX_STEPS / 2, Step { observation: note, ..Step::default() });

@@ -8,7 +8,6 @@ use super::parts::{Gather, Parts};
 use super::spans::{Span, run_of};
 use super::{Detect, Format, Gives, Read, decode};
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
 
 pub(super) const FORMAT: Format = Format {
     name: "otlp",
@@ -21,6 +20,8 @@ pub(super) const FORMAT: Format = Format {
 
 /// Bytes of requests whose traces are open at once; beyond, the trace that began first is taken for finished.
 const MAX_OPEN_BYTES: usize = 32 * 1024 * 1024;
+/// Traces that are open at once; requests of one exporter mix a few.
+const MAX_OPEN_TRACES: usize = 1024;
 /// Nesting of attribute values that is followed.
 const MAX_DEPTH: usize = 16;
 
@@ -31,8 +32,8 @@ type Trace = (String, Vec<Span>, usize);
 struct Traces {
     /// In the order in which they began.
     open: Vec<Trace>,
-    /// Traces handed on although they might have had more spans.
-    early: BTreeSet<String>,
+    /// Bytes of all of them.
+    held: usize,
 }
 
 impl Gather for Traces {
@@ -49,6 +50,7 @@ impl Gather for Traces {
                     id => id,
                 };
                 let size = span_bytes(span);
+                self.held += size;
                 match self.open.iter_mut().find(|(trace, ..)| trace == id) {
                     Some((_, spans, held)) => {
                         spans.push(read(span));
@@ -58,9 +60,9 @@ impl Gather for Traces {
                 }
             }
         }
-        while self.open.iter().map(|(.., held)| held).sum::<usize>() > MAX_OPEN_BYTES && !self.open.is_empty() {
+        while (self.held > MAX_OPEN_BYTES || self.open.len() > MAX_OPEN_TRACES) && !self.open.is_empty() {
             let trace = self.open.remove(0);
-            self.early.insert(trace.0.clone());
+            self.held = self.held.saturating_sub(trace.2);
             self.close(trace, parts);
         }
         if any { Ok(()) } else { Err("it holds no spans".into()) }

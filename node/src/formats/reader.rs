@@ -5,7 +5,7 @@ use super::parts::{Gather, Part, Parts};
 use super::split::{self, Piece, Splitter};
 use super::{BankLesson, FileError, FileSummary, Format, Item, Read, ReadOptions, blobs};
 use folklore_protocol::lesson::Lesson;
-use folklore_store::run::Run;
+use folklore_store::run::{Run, one_line};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead};
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
                 (true, false) => part,
                 (_, true) => item.to_owned(),
             };
-            let source = [self.format.name, self.file, &name].join(" ").trim_end().to_owned();
+            let source = one_line(&[self.format.name, self.file, &name].join(" "));
             match made {
                 Part::Refused(reason) => self.skip(name, reason),
                 Part::Run(run) => self.run(*run, source),
@@ -172,6 +172,8 @@ impl<'a> Reader<'a> {
     }
 
     fn skip(&mut self, item: String, reason: String) {
+        // Both may hold words of the file.
+        let (item, reason) = (one_line(&item), one_line(&reason));
         if item.is_empty() {
             self.reason.get_or_insert(reason);
             return;

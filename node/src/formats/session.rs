@@ -7,6 +7,9 @@ use folklore_store::run::{Run, Step};
 /// Bytes of lines of all sessions that are open at once. The longest sessions of coding agents are a few tens of megabytes.
 const MAX_OPEN_BYTES: usize = 32 * 1024 * 1024;
 
+/// Sessions that are open at once. A file holds one, with the subagents it called.
+const MAX_OPEN_SESSIONS: usize = 256;
+
 /// A session under way.
 #[derive(Default)]
 pub(super) struct Session {
@@ -44,6 +47,10 @@ impl Sessions {
         let at = match self.open.iter().position(|session| session.key == key) {
             Some(at) => at,
             None => {
+                if self.open.len() >= MAX_OPEN_SESSIONS {
+                    let oldest = self.open.remove(0);
+                    self.close(oldest, parts);
+                }
                 self.open.push(Session { key: key.to_owned(), ..Session::default() });
                 self.open.len() - 1
             }

@@ -36,7 +36,7 @@ use crate::{
 const GROUP_ITEMS: usize = 64;
 /// Bytes of runs in one group, about.
 const GROUP_BYTES: usize = 4 * 1024 * 1024;
-/// Runs of one task that a contrast is drawn from; the first by digest.
+/// Runs of one task that a contrast is drawn from; the first of each outcome by digest.
 const MAX_CONTRASTED: usize = 64;
 /// Reports of things left out that one answer carries; beyond, they are counted.
 const MAX_REPORTED: usize = 10_000;
@@ -320,15 +320,9 @@ impl Import<'_> {
         let mut together = ImportedFile { path: "(runs of one task together)".into(), ..ImportedFile::default() };
         for task in std::mem::take(&mut self.tasks) {
             let task = task_in_bank(&self.bank.id, &task);
-            let rows = self.memory.0.store.runs_of_task(&task).map_err(read_failed)?;
-            let has = |outcome| rows.iter().any(|row| row.outcome == outcome);
-            if !(has(Outcome::Success) && has(Outcome::Failure)) {
-                continue;
-            }
             let mut runs = Vec::new();
-            let mut rows = rows;
-            rows.sort_by_key(|row| row.digest);
-            for row in rows.iter().filter(|row| row.outcome != Outcome::Unknown).take(MAX_CONTRASTED) {
+            for digest in self.contrasted(&task) {
+                let Some(row) = self.memory.0.store.run(&digest).map_err(read_failed)? else { continue };
                 match canonical::decode::<Run, MAX_RUN_BYTES>(&row.bytes) {
                     Ok(run) => runs.push(run),
                     Err(error) => together.no_lesson.push(api::NoLesson {
@@ -336,6 +330,9 @@ impl Import<'_> {
                         reason: format!("the stored run does not read: {error}"),
                     }),
                 }
+            }
+            if runs.is_empty() {
+                continue;
             }
             let induced = learn::contrast(&runs.iter().collect::<Vec<_>>(), &|id| self.given(id));
             let claims = self.claims(induced, &runs, &mut together.no_lesson);
@@ -351,6 +348,37 @@ impl Import<'_> {
         // Nobody may be listening any more; it is durable all the same.
         let _ = events.blocking_send(ImportEvent::File(together));
         Ok(())
+    }
+
+    /// The runs of a task that a contrast is drawn from: none unless it has both outcomes, else the first of each by digest,
+    /// without reading the others.
+    fn contrasted(&self, task: &str) -> Vec<RunDigest> {
+        let store = &self.memory.0.store;
+        let mut digests = store.run_digests_of_task(task);
+        digests.sort_unstable();
+        let (mut solved, mut others) = (Vec::new(), Vec::new());
+        let mut failed = false;
+        for digest in digests {
+            match store.run_outcome(&digest) {
+                Some(Outcome::Success) => solved.push(digest),
+                Some(outcome @ (Outcome::Failure | Outcome::Partial)) => {
+                    failed |= outcome == Outcome::Failure;
+                    others.push(digest);
+                }
+                Some(Outcome::Unknown) | None => {}
+            }
+        }
+        if solved.is_empty() || !failed {
+            return Vec::new();
+        }
+        // One outcome that is rare leaves its room to the other.
+        let half = MAX_CONTRASTED / 2;
+        let room = MAX_CONTRASTED - others.len().min(half);
+        solved.truncate(room.max(half));
+        others.truncate(MAX_CONTRASTED - solved.len());
+        let mut both = [solved, others].concat();
+        both.sort_unstable();
+        both
     }
 
     fn count(&mut self, file: &ImportedFile) {

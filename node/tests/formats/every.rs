@@ -137,3 +137,30 @@ fn several_documents_in_one_file_are_several_items() {
     assert!(out.runs[1].source.ends_with("document 2"), "{}", out.runs[1].source);
     assert!(out.skips[0].1.contains("more text"), "{:?}", out.skips);
 }
+
+#[test]
+fn a_document_with_whole_objects_on_its_inner_lines_is_one_document() {
+    let text = "{\n  \"instance_id\": \"a__b-1\",\n  \"info\": {},\n  \"messages\": [\n    {\"role\": \"user\", \"content\": \"fix\", \"id\": 1}\n  ]\n}\n";
+    let out = out_of(text, &ReadOptions::default());
+    assert_eq!((out.summary.unwrap().format, out.runs.len()), ("mini-swe-agent", 1));
+}
+
+#[test]
+fn an_item_of_millions_of_values_is_refused_before_it_is_decoded() {
+    let (name, sample, ..) = SAMPLES.iter().find(|(name, ..)| *name == "atif").unwrap();
+    let many = format!("[{}0]", "0,".repeat(2_100_000));
+    let text = format!("{}\n{}", sample, sample.replacen("\"steps\":[", &format!("\"x\":{many},\"steps\":["), 1));
+    let out = out_of(&text, &ReadOptions::default());
+    assert_eq!((out.summary.unwrap().format, out.runs.len()), (*name, 1));
+    assert!(out.skips[0].0 == "line 2" && out.skips[0].1.contains("2000000 values"), "{:?}", out.skips);
+}
+
+#[test]
+fn words_of_the_file_in_a_reason_cannot_write_to_the_terminal() {
+    let text = "{\"case\":\"x\",\"plan\":\"y\",\"case_label\":\"\\u001b[31mred\\nline\"}\n{\"a\\u001b[2J\\nb\":1}";
+    let out = out_of(text, &ReadOptions::default());
+    assert_eq!(out.skips.len(), 2);
+    assert!(out.skips.iter().all(|(_, reason)| !reason.chars().any(char::is_control)), "{:?}", out.skips);
+    let error = out_of("{\"a\\u001b[2J\\nb\":1}", &ReadOptions::default()).summary.unwrap_err().to_string();
+    assert!(!error.chars().any(char::is_control), "{error:?}");
+}

@@ -261,8 +261,12 @@ impl Store {
 
     /// The runs of a task, in the order in which they came.
     pub fn runs_of_task(&self, task_key: &str) -> Result<Vec<RunRow>, ReadError> {
-        let digests = self.index().tasks.get(task_key).cloned().unwrap_or_default();
-        digests.iter().filter_map(|digest| self.run(digest).transpose()).collect()
+        self.run_digests_of_task(task_key).iter().filter_map(|digest| self.run(digest).transpose()).collect()
+    }
+
+    /// The digests of a task's runs, in the order in which they came: a task may have more runs than fit into memory.
+    pub fn run_digests_of_task(&self, task_key: &str) -> Vec<RunDigest> {
+        self.index().tasks.get(task_key).cloned().unwrap_or_default()
     }
 
     /// Runs held.
