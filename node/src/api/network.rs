@@ -116,7 +116,7 @@ pub struct PeerInfo {
 pub enum RouteKind {
     /// From host to host.
     Direct,
-    /// From host to host, through a NAT that was opened with the help of a relay.
+    /// From host to host, arranged over a relay: mostly through a NAT that was opened for it.
     HolePunched,
     /// Through a relay.
     Relayed,

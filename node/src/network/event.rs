@@ -91,7 +91,7 @@ pub enum NetworkEvent {
 pub enum Route {
     /// From host to host.
     Direct,
-    /// From host to host, through a NAT on the way, opened with the help of a relay.
+    /// From host to host, arranged over a relay: mostly through a NAT that was opened for it.
     HolePunched,
     /// Through a relay, which may end the circuit after so much data or time: then a new one is made.
     Relayed {

@@ -1,8 +1,8 @@
 //! How this node can be reached: NAT, addresses that others confirmed, places at relays; and what it relays for others.
 //!
 //! A node that nobody has shown to be reachable reserves a place at relays it is connected to, and tells the circuit's
-//! address like any other. Over a circuit the two ends then try to punch a hole (DCUtR); where that works the session moves
-//! to the direct connection.
+//! address like any other. Over a circuit the two ends then try to dial each other where they say they listen, and to punch a
+//! hole (DCUtR); where that works the session moves to the direct connection.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -16,13 +16,18 @@ use libp2p::{
     identify,
     multiaddr::Protocol,
     relay::{self, HOP_PROTOCOL_NAME},
+    swarm::{
+        ConnectionId,
+        dial_opts::{DialOpts, PeerCondition},
+    },
 };
 use tokio::time::Instant;
 use tracing::{debug, info};
 
 use super::{
-    addr::without_peer,
+    addr::{Scope, dialable, is_relayed, scope, without_peer},
     behaviour::Refusal,
+    connection::Connection,
     dht::DhtView,
     event::Route,
     identity::{PeerKey, from_peer_id, peer_id_text, to_peer_id},
@@ -140,6 +145,8 @@ pub(super) struct Relays {
     limits: HashMap<PeerKey, (Option<u64>, Option<Duration>)>,
     /// The same, of circuits whose handshake is under way, by who is at the other end.
     inbound: HashMap<PeerKey, (Option<u64>, Option<Duration>)>,
+    /// Relayed connections beside which a direct one was tried.
+    tried: HashMap<PeerKey, ConnectionId>,
     reserved_here: HashSet<PeerId>,
     circuits_here: usize,
     tested: Tested,
@@ -171,6 +178,7 @@ impl Relays {
     pub(super) fn gone(&mut self, peer: &PeerKey) {
         self.hops.remove(peer);
         self.inbound.remove(peer);
+        self.tried.remove(peer);
     }
 
     fn confirmed(&self) -> Vec<PeerKey> {
@@ -187,7 +195,7 @@ impl Driver {
         dialer: bool,
         beside_relayed: bool,
     ) -> Route {
-        if !super::addr::is_relayed(address) {
+        if !is_relayed(address) {
             return if beside_relayed { Route::HolePunched } else { Route::Direct };
         }
         let relay = address.iter().find_map(|part| match part {
@@ -209,6 +217,35 @@ impl Driver {
         if info.protocols.contains(&HOP_PROTOCOL_NAME) {
             self.relays.hops.insert(peer, address);
             self.take_places();
+        }
+    }
+
+    /// Tries, once for each circuit, whether a peer behind a relay can simply be dialled where it says it listens. Where it can,
+    /// hole punching is not only needless but often fails: both then dial at the same moment, from and to their listening ports,
+    /// and each takes the other for the one who waits.
+    pub(super) fn try_directly(
+        &mut self,
+        peer: PeerKey,
+        connection: &Connection,
+        told: &[Multiaddr],
+        near: Option<Scope>,
+    ) {
+        if !connection.route.is_relayed() || self.relays.tried.insert(peer, connection.id) == Some(connection.id) {
+            return;
+        }
+        let usable = |a: &&Multiaddr| !is_relayed(a) && scope(a).is_some_and(|s| near.is_some_and(|near| near <= s));
+        let addresses = dialable(told.iter().filter(usable));
+        let addresses: Vec<Multiaddr> = addresses.iter().filter_map(|text| text.parse().ok()).collect();
+        if addresses.is_empty() {
+            return;
+        }
+        let options = DialOpts::peer_id(to_peer_id(&peer))
+            .condition(PeerCondition::Always)
+            .addresses(addresses)
+            .allocate_new_port()
+            .build();
+        if let Err(error) = self.swarm.dial(options) {
+            debug!(peer = peer_id_text(&peer), %error, "no direct way beside the relayed one");
         }
     }
 

@@ -384,6 +384,7 @@ impl Driver {
         let address: Option<Multiaddr> = connection.address.parse().ok();
         let near = address.as_ref().and_then(scope);
         let dialled = address.filter(|_| connection.dialer && !connection.route.is_relayed());
+        self.try_directly(peer, &connection, &info.listen_addrs, near);
         self.meet_relay(peer, &info, dialled);
         self.meet_dht_node(peer, &info, near);
         let listen_addresses = dialable(info.listen_addrs.iter());
