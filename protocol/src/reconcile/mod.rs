@@ -75,7 +75,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | an id that differs | 1.36 to 1.55 cells of 12 bytes, and 8 bytes if it is the opener that lacks it |
+//! | an id that differs | 1.36 to 1.6 cells of 12 bytes, and 8 bytes if it is the opener that lacks it |
 //! | a session | 145 bytes around them, 190 more and the estimate if it takes a second round trip |
 //! | a record that comes | about 15 cells, one bit of the estimate, one sum: a quarter of a microsecond |
 //! | a bank | 12 bytes a cell, one cell for 4 records, 64 to 4,096 cells; 640 bytes of estimate |

@@ -270,8 +270,8 @@ impl Node {
         if let Some(theirs) = estimate.as_deref().and_then(Estimate::from_bytes) {
             let told = state.known.sketch().estimate().difference(&theirs);
             let margin = |ids: usize| ids + ids * told.margin_percent / 100;
-            // To be misled here only costs a round trip.
-            if told.ids > session.differ + session.differ * told.margin_percent / 100 {
+            // Nearly twice the margin, since to be misled here only costs a round trip.
+            if told.ids > session.differ + session.differ * told.margin_percent * 7 / 400 {
                 session.differ = told.ids;
                 to = cells_for(margin(told.ids)).max(least);
             } else {
