@@ -104,8 +104,8 @@ impl Scan {
     /// Takes the facts from the summary file, reads what is in no pack, and walks over the packs without decoding them.
     /// `None` if the database does not hold exactly the values that the facts name.
     pub fn quick(db: &sled::Db, loaded: Loaded) -> Result<Option<Self>, sled::Error> {
-        let Loaded { facts, tally, summary } = loaded;
-        let mut scan = Self { summary: Some(summary), ..Self::default() };
+        let tally = loaded.tally;
+        let mut scan = Self::default();
         for tree in [Tree::Setting, Tree::Bank, Tree::Note] {
             for entry in db.scan_prefix([tree.letter()]) {
                 let (key, value) = entry?;
@@ -114,22 +114,23 @@ impl Scan {
             scan.finish();
         }
         let alone = scan.tally.items;
-        let (walked, index) = thread::scope(|scope| {
+        let (walked, read) = thread::scope(|scope| {
             let index = &mut scan.index;
-            let facts = &facts;
-            let learnt = scope.spawn(move || {
-                let count = |of: fn(&Fact) -> bool| facts.iter().filter(|fact| of(fact)).count();
-                index.reserve(count(|f| matches!(f, Fact::Record(..))), count(|f| matches!(f, Fact::Lesson(..))));
-                facts.iter().for_each(|fact| index.apply(fact));
+            let read = scope.spawn(move || {
+                let mut named = Vec::with_capacity(2 * loaded.about());
+                index.reserve(loaded.about(), loaded.about());
+                let summary = loaded.read(|fact| {
+                    if let Fact::Record(arrival, _) | Fact::Lesson(arrival, _) | Fact::Erased(_, arrival, _) = &fact {
+                        named.push(*arrival);
+                    }
+                    index.apply(&fact);
+                });
+                (named, summary)
             });
-            (walk(db), learnt.join())
+            (walk(db), read.join())
         });
-        let (Some((met, bytes)), Ok(())) = (walked?, index) else { return Ok(None) };
-        let arrival = |fact: &Fact| match fact {
-            Fact::Record(arrival, _) | Fact::Lesson(arrival, _) | Fact::Erased(_, arrival, _) => Some(*arrival),
-            Fact::Pack(_) | Fact::Run(..) => None,
-        };
-        let mut named: Vec<u64> = facts.iter().filter_map(arrival).collect();
+        let (Some((met, bytes)), Ok((mut named, Some(summary)))) = (walked?, read) else { return Ok(None) };
+        scan.summary = Some(summary);
         named.sort_unstable();
         // What was erased since is named twice.
         named.dedup();
