@@ -29,7 +29,7 @@ const OFFERED_WEIGHT: f32 = 0.95;
 /// Most lessons of one author in an answer, so that no one author fills it.
 const MAX_HITS_PER_AUTHOR_SET: usize = 8;
 /// Where authors may be cut, so many times the hits wanted are ranked, so that others take the places.
-const RANKED_PER_HIT: usize = 4;
+const RANKED_PER_HIT: usize = 2;
 
 /// The catalogue of one store. Shared between threads; readers do not wait for one another.
 pub struct Catalogue {

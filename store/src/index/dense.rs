@@ -199,6 +199,8 @@ mod tests {
         assert!((found[0].1 - 1.0).abs() < 1e-6);
         assert_eq!(index.similarity(&[1.0, 0.0], 7), Some(1.0));
         assert_eq!(index.similarity(&[1.0, 0.0], 8), None);
+        assert_eq!(index.vectors(7), [[1.0, 0.0], [0.0, 1.0]]);
+        assert!(index.vectors(8).is_empty());
     }
 
     #[test]
