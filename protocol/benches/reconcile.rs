@@ -287,7 +287,7 @@ impl Row {
     }
 }
 
-/// The rows of issue 3's table that this benchmark measures.
+/// The targets that this benchmark measures.
 fn figures(rows: &[Row], n: u64, equal: Cost, upkeep: Duration) -> Vec<Figure> {
     let mut figures = Vec::new();
     let mut add = |figure: &str, setting: String, value: f64, unit, target, peer: Option<f64>| {

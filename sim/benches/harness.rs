@@ -1,4 +1,4 @@
-//! The figures of issue 3 that need more than two sets of ids: bodies, cuts, meshes and fleets, on virtual time.
+//! The figures of reconcile and announce that need more than two sets of ids: bodies, cuts, meshes and fleets, on virtual time.
 //!
 //! `cargo bench -p folklore-sim --bench harness`
 //!

@@ -35,7 +35,7 @@ const MAX_HITS_PER_AUTHOR_SET: usize = 8;
 const WAITING_MIN: usize = 64;
 const WAITING_ONE_IN: usize = 50;
 /// Where authors may be cut, so many times the hits wanted are ranked, so that others take the places.
-const RANKED_PER_HIT: usize = 4;
+const RANKED_PER_HIT: usize = 2;
 
 /// The catalogue of one store. Shared between threads; readers do not wait for one another.
 pub struct Catalogue {

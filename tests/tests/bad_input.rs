@@ -234,7 +234,11 @@ fn a_request_that_cannot_be_meant_is_a_usage_error_and_changes_nothing() {
         let ran = node.run(args.iter().copied()).code(2);
         assert!(!ran.stderr.trim().is_empty(), "{args:?}");
     }
-    for args in [vec!["show", "bafkr4ibbbbbbbbbbbbbbbbbbbbbbbb"], vec!["import", file, "--bank", "attic"]] {
+    for args in [
+        vec!["show", "bafkr4ibbbbbbbbbbbbbbbbbbbbbbbb"],
+        vec!["import", file, "--bank", "attic"],
+        vec!["import", "/nowhere/at-all.json"],
+    ] {
         let ran = node.run(args.iter().copied()).code(4);
         ran.one_line();
     }

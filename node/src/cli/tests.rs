@@ -486,17 +486,16 @@ fn eval_needs_no_daemon_and_tells_figures_with_intervals() {
         {\"query\": \"call off a booked flight\", \"relevant\": [\"a\"]}\n";
     std::fs::write(&file, set).unwrap();
     let file = file.to_str().unwrap();
-    let (code, out, err) =
-        command(Path::new("/nowhere/home"), &["eval", "own", "--file", file, "--resamples", "50", "--json"], "");
+    let eval_of = |args: &[&str]| command(Path::new("/nowhere/home"), args, "");
+    let (code, out, err) = eval_of(&["eval", "own", "--file", file, "--resamples", "50", "--json"]);
     assert_eq!((code, err.as_str()), (0, ""));
     let answer: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&answer["sets"][0]["set"], &answer["sets"][1]["set"]), (&json!("own"), &json!("mine.jsonl")));
     assert_eq!(answer["sets"][1]["systems"][2]["recall_1"]["value"], json!(1.0));
     assert_eq!(answer["mean"][2]["system"], json!("hybrid"));
-    let (code, out, _) =
-        command(Path::new("/nowhere/home"), &["eval", "--labelled", "/nowhere", "--resamples", "50"], "");
+    let (code, out, _) = eval_of(&["eval", "--labelled", "/nowhere", "--resamples", "50"]);
     assert!(code == 0 && out.contains("left out steps: cannot read /nowhere") && out.contains("nDCG@10"), "{out}");
-    assert_eq!(command(Path::new("/nowhere/home"), &["eval", "steps", "--labelled", "/nowhere"], "").0, 4);
-    assert_eq!(command(Path::new("/nowhere/home"), &["eval", "other"], "").0, 4);
-    assert_eq!(command(Path::new("/nowhere/home"), &["eval", "--file", "/nowhere/x.jsonl"], "").0, 4);
+    assert_eq!(eval_of(&["eval", "steps", "--labelled", "/nowhere"]).0, 4);
+    assert_eq!(eval_of(&["eval", "other"]).0, 4);
+    assert_eq!(eval_of(&["eval", "--file", "/nowhere/x.jsonl"]).0, 4);
 }

@@ -5,7 +5,7 @@
 //! tokenisers know neither compounds with parts nor which share of a query a document covers, which the gate needs. Here
 //! an added lesson is found at once, scores depend on the set of documents and on nothing else, lessons that are not
 //! held can compete, and it all is the few hundred lines below. The index is not persisted: it is a pure function of the
-//! bank's text and is rebuilt from it at opening, at the rate that `examples/lexical.rs` prints beside the memory it takes.
+//! bank's text and is rebuilt from it at opening, at the rate that `benches/lexical.rs` prints beside the memory it takes.
 //!
 //! Layout: a document is a *place*, given out in ascending order and never again, so that postings are only appended to.
 //! Each term has its places and each place its terms, both packed ([`packed`]). Removing marks a place and takes the
@@ -20,6 +20,7 @@ use std::collections::HashMap;
 pub use query::{LexicalQuery, Match, TermCounts, Weighed};
 
 use super::{Filter, keep_best};
+use crate::index::tokens::{chunk_terms, chunks};
 use background::{BACKGROUND_DOCS, background_share};
 use packed::Unpack;
 
@@ -30,8 +31,14 @@ const B: f32 = 0.75;
 
 /// Bytes of one block of packed documents. A block is never moved, so growing copies nothing.
 const BLOCK_BYTES: usize = 1 << 20;
+/// Chunks of text whose terms are remembered; then all are forgotten. Some 5 MiB.
+const CHUNKS_KEPT: usize = 1 << 16;
+/// Longest chunk that is remembered: longer ones seldom come again.
+const CHUNK_BYTES_MAX: usize = 24;
 /// Below so many places it is not worth writing the postings anew.
 const REWRITE_MIN: usize = 1024;
+/// The length of a removed document: longer than any can be, whose text is bounded.
+const REMOVED: u32 = u32::MAX;
 /// A sum of floats may be off by this share of itself.
 const ROUNDING: f32 = 1e-5;
 
@@ -43,6 +50,10 @@ struct Term {
     last: Option<u32>,
     /// Documents held that have it.
     documents: u32,
+    /// The most often that a document ever had it.
+    count_max: u32,
+    /// The length of the shortest document that ever had it.
+    length_min: u32,
     /// The share of background documents that have it.
     background: f32,
 }
@@ -51,8 +62,6 @@ struct Term {
 #[derive(Clone, Copy, Debug)]
 struct Document {
     slot: u32,
-    /// Its terms, counted with repetition; `None` once removed.
-    length: Option<u32>,
     block: u32,
     start: u32,
     bytes: u32,
@@ -73,8 +82,13 @@ pub struct Strangers(HashMap<String, u32>);
 #[derive(Debug, Default)]
 pub struct LexicalIndex {
     term_ids: HashMap<Box<str>, u32>,
+    /// The terms of chunks of text met lately: a bank's words come again and again, and looking one up takes a tenth of
+    /// taking it apart.
+    chunks: HashMap<Box<str>, Box<[u32]>>,
     terms: Vec<Term>,
     documents: Vec<Document>,
+    /// Terms of each document, counted with repetition; [`REMOVED`] once it is.
+    lengths: Vec<u32>,
     blocks: Vec<Vec<u8>>,
     place_of_slot: HashMap<u32, u32>,
     /// Terms of all documents held, counted with repetition.
@@ -110,20 +124,24 @@ impl LexicalIndex {
     /// Indexes `texts` together as the document of `slot`, in place of what `slot` had before.
     pub fn add(&mut self, slot: u32, texts: &[&str]) {
         self.remove(slot);
-        let TermCounts { counts, length } = TermCounts::new(texts);
-        let mut terms: Vec<(u32, u32)> = counts.into_iter().map(|(term, count)| (self.intern(term), count)).collect();
-        terms.sort_unstable();
+        let mut ids: Vec<u32> = Vec::new();
+        texts.iter().for_each(|text| chunks(text, |chunk| self.chunk(chunk, &mut ids)));
+        let length = u32::try_from(ids.len()).unwrap_or(REMOVED).min(REMOVED - 1);
+        ids.sort_unstable();
         // A slot is a u32 and a rewrite keeps places below twice the slots; what is beyond is not indexed.
         let Ok(place) = u32::try_from(self.documents.len()) else { return };
-        let mut bytes = Vec::with_capacity(2 * terms.len());
+        let mut bytes = Vec::with_capacity(2 * ids.len());
         let mut last = None;
-        for &(id, count) in &terms {
+        for same in ids.chunk_by(|a, b| a == b) {
+            let (Some(&id), Ok(count)) = (same.first(), u32::try_from(same.len())) else { continue };
             packed::push(&mut bytes, last, id, count);
             last = Some(id);
             if let Some(term) = self.terms.get_mut(id as usize) {
                 packed::push(&mut term.postings, term.last, place, count);
                 term.last = Some(place);
                 term.documents += 1;
+                term.count_max = term.count_max.max(count);
+                term.length_min = term.length_min.min(length);
             }
         }
         if self.blocks.last().is_none_or(|block| block.len() + bytes.len() > block.capacity()) {
@@ -134,15 +152,26 @@ impl LexicalIndex {
         if let Some(block) = self.blocks.last_mut() {
             block.extend_from_slice(&bytes);
         }
-        self.documents.push(Document {
-            slot,
-            length: Some(length),
-            block: block as u32,
-            start: start as u32,
-            bytes: bytes.len() as u32,
-        });
+        self.documents.push(Document { slot, block: block as u32, start: start as u32, bytes: bytes.len() as u32 });
+        self.lengths.push(length);
         self.length_sum += u64::from(length);
         self.place_of_slot.insert(slot, place);
+    }
+
+    /// Appends the terms of a chunk of text.
+    fn chunk(&mut self, chunk: &str, ids: &mut Vec<u32>) {
+        if let Some(known) = self.chunks.get(chunk) {
+            ids.extend_from_slice(known);
+            return;
+        }
+        let terms: Box<[u32]> = chunk_terms(chunk).into_iter().map(|token| self.intern(token.term)).collect();
+        ids.extend_from_slice(&terms);
+        if chunk.len() <= CHUNK_BYTES_MAX {
+            if self.chunks.len() >= CHUNKS_KEPT {
+                self.chunks.clear();
+            }
+            self.chunks.insert(chunk.into(), terms);
+        }
     }
 
     fn intern(&mut self, term: String) -> u32 {
@@ -152,7 +181,8 @@ impl LexicalIndex {
         let id = self.terms.len() as u32;
         let background = background_share(&term);
         self.term_ids.insert(term.into_boxed_str(), id);
-        self.terms.push(Term { postings: Vec::new(), last: None, documents: 0, background });
+        let (documents, count_max, length_min) = (0, 0, REMOVED);
+        self.terms.push(Term { postings: Vec::new(), last: None, documents, count_max, length_min, background });
         id
     }
 
@@ -161,17 +191,17 @@ impl LexicalIndex {
         let Some(place) = self.place_of_slot.remove(&slot) else {
             return false;
         };
-        let Some(document) = self.documents.get_mut(place as usize) else {
+        let (Some(&document), Some(length)) =
+            (self.documents.get(place as usize), self.lengths.get_mut(place as usize))
+        else {
             return false;
         };
-        let length = document.length.take();
-        let document = *document;
+        self.length_sum -= u64::from(std::mem::replace(length, REMOVED));
         for (id, _) in unpack(&self.blocks, &document) {
             if let Some(term) = self.terms.get_mut(id as usize) {
                 term.documents = term.documents.saturating_sub(1);
             }
         }
-        self.length_sum -= u64::from(length.unwrap_or(0));
         if self.documents.len() > REWRITE_MIN && self.documents.len() > 2 * self.len() {
             self.rewrite();
         }
@@ -186,7 +216,8 @@ impl LexicalIndex {
         }
         let blocks = std::mem::take(&mut self.blocks);
         let documents = std::mem::take(&mut self.documents);
-        for document in documents.iter().filter(|document| document.length.is_some()) {
+        let lengths = std::mem::take(&mut self.lengths);
+        for (document, length) in documents.iter().zip(lengths).filter(|(_, length)| *length != REMOVED) {
             let place = self.documents.len() as u32;
             for (id, count) in unpack(&blocks, document) {
                 if let Some(term) = self.terms.get_mut(id as usize) {
@@ -201,6 +232,7 @@ impl LexicalIndex {
             let block = (self.blocks.len() - 1) as u32;
             if let Some(last) = self.blocks.last_mut() {
                 self.documents.push(Document { block, start: last.len() as u32, ..*document });
+                self.lengths.push(length);
                 last.extend_from_slice(bytes);
             }
             self.place_of_slot.insert(document.slot, place);
@@ -235,7 +267,7 @@ impl LexicalIndex {
         }
         let mut sums = vec![0.0f32; self.documents.len()];
         let mut touched: Vec<u32> = Vec::new();
-        let mut left: f32 = query.order.iter().map(|at| query.most(*at)).sum();
+        let mut left: f32 = query.order.iter().map(|at| self.most(query, *at)).sum();
         let mut taken = 0;
         for &at in &query.order {
             let term = self.term(query, at);
@@ -246,9 +278,8 @@ impl LexicalIndex {
             }
             if let Some(term) = term {
                 for (place, count) in Unpack::new(&term.postings) {
-                    let document = self.documents.get(place as usize);
-                    if let (Some(Some(length)), Some(sum)) =
-                        (document.map(|document| document.length), sums.get_mut(place as usize))
+                    if let (Some(&length), Some(sum)) = (self.lengths.get(place as usize), sums.get_mut(place as usize))
+                        && length != REMOVED
                     {
                         if *sum == 0.0 {
                             touched.push(place);
@@ -257,7 +288,7 @@ impl LexicalIndex {
                     }
                 }
             }
-            left -= query.most(at);
+            left -= self.most(query, at);
             taken += 1;
         }
         let rest = query.order.get(taken..).unwrap_or_default();
@@ -273,7 +304,7 @@ impl LexicalIndex {
             if sum < bar || sum + left.max(0.0) < worst_kept || !filter(document.slot) {
                 continue;
             }
-            let score = if rest.is_empty() { sum } else { self.finish(query, document, sum, rest) };
+            let score = if rest.is_empty() { sum } else { self.finish(query, place, sum, rest) };
             if score >= worst_kept {
                 best.push((document.slot, score));
             }
@@ -312,10 +343,14 @@ impl LexicalIndex {
         *kth
     }
 
+    /// The most that a term of the query can add to a document's score.
+    fn most(&self, query: &Weighed<'_>, at: usize) -> f32 {
+        self.term(query, at).map_or(0.0, |term| query.part(at, term.count_max, term.length_min))
+    }
+
     /// Adds the terms `rest` of the query to the sum of a document.
-    fn finish(&self, query: &Weighed<'_>, document: &Document, sum: f32, rest: &[usize]) -> f32 {
-        let counts = self.counts(query, document);
-        let length = document.length.unwrap_or(0);
+    fn finish(&self, query: &Weighed<'_>, place: u32, sum: f32, rest: &[usize]) -> f32 {
+        let (counts, length) = self.counts(query, place);
         let count = |at: usize| counts.get(at).copied().unwrap_or(0);
         rest.iter().filter(|at| count(**at) > 0).fold(sum, |sum, at| sum + query.part(*at, count(*at), length))
     }
@@ -323,8 +358,9 @@ impl LexicalIndex {
     /// How well the document of `slot` matches; nothing at all where none is held.
     #[must_use]
     pub fn matching(&self, query: &Weighed<'_>, slot: u32) -> Match {
-        self.document(slot).map_or_else(Match::default, |document| {
-            query.match_counts(&self.counts(query, document), document.length.unwrap_or(0))
+        self.place_of_slot.get(&slot).map_or_else(Match::default, |place| {
+            let (counts, length) = self.counts(query, *place);
+            query.match_counts(&counts, length)
         })
     }
 
@@ -400,9 +436,13 @@ impl LexicalIndex {
         self.terms.get(*id as usize)
     }
 
-    /// How often the document has each term of the query.
-    fn counts(&self, query: &Weighed<'_>, document: &Document) -> Vec<u32> {
+    /// How often the document at a place has each term of the query, and its length.
+    fn counts(&self, query: &Weighed<'_>, place: u32) -> (Vec<u32>, u32) {
         let mut counts = vec![0; query.query.len()];
+        let (Some(document), Some(&length)) = (self.documents.get(place as usize), self.lengths.get(place as usize))
+        else {
+            return (counts, 0);
+        };
         let mut wanted = query.known.iter().copied().peekable();
         for (id, count) in unpack(&self.blocks, document) {
             while wanted.next_if(|(known, _)| *known < id).is_some() {}
@@ -416,7 +456,7 @@ impl LexicalIndex {
                 Some(_) => {}
             }
         }
-        counts
+        (counts, length)
     }
 }
 
@@ -443,15 +483,6 @@ fn idf(background_share: f32, frequency: usize, documents: usize) -> f32 {
     let frequency = frequency as f32 + background_share * BACKGROUND_DOCS;
     let documents = documents as f32 + BACKGROUND_DOCS;
     (1.0 + (documents - frequency + 0.5) / (frequency + 0.5)).ln()
-}
-
-fn length_norm(length: u32, mean_length: f32) -> f32 {
-    K1 * (1.0 - B + B * length as f32 / mean_length)
-}
-
-fn saturate(count: u32, norm: f32) -> f32 {
-    let count = count as f32;
-    count * (K1 + 1.0) / (count + norm)
 }
 
 #[cfg(test)]
@@ -538,6 +569,34 @@ mod tests {
         assert_eq!(index.score(&inside, 9), score);
         assert_eq!(index.idf_mass_covered(&inside, 9), coverage);
         assert_eq!(index.score(&inside, 2), neighbour);
+    }
+
+    #[test]
+    fn stopping_early_finds_what_reading_everything_finds() {
+        // Words of very different frequency, as in a language: the n-th in about one of n documents.
+        let mut index = LexicalIndex::new();
+        for slot in 0..3000u32 {
+            let mut text = String::from("the");
+            for word in 1..60u32 {
+                if slot.wrapping_mul(2_654_435_761).rotate_left(word) % word == 0 {
+                    text.push_str(&format!(
+                        " {}{}",
+                        "w".repeat(1 + word as usize % 3),
+                        char::from(b'a' + (word % 26) as u8)
+                    ));
+                }
+            }
+            index.add(slot, &[&text]);
+        }
+        for text in ["the wa wwb", "wwz wy the wwa", "wwb wwwc wx the wwv", "wwww the", "the the"] {
+            let query = LexicalQuery::new(text);
+            let weighed = index.weigh(&query, &[]);
+            let odd = |slot: u32| slot % 2 == 1;
+            let all = index.search(&weighed, 3000, &odd);
+            for k in [1, 7, 128] {
+                assert_eq!(index.search(&weighed, k, &odd), all[..k.min(all.len())], "{text} {k}");
+            }
+        }
     }
 
     proptest! {

@@ -6,6 +6,8 @@
 //!   and `json`; `src/net/tcp.rs` gives the path, the file name and their words; `E0277` stays whole.
 //! - Scripts written without spaces (Chinese, Japanese, Korean, Thai, ...) by overlapping pairs of characters.
 
+use std::borrow::Cow;
+
 use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
@@ -28,16 +30,20 @@ pub struct Token {
 /// The terms of `text` in order; a compound stands before its parts.
 #[must_use]
 pub fn tokenize(text: &str) -> Vec<Token> {
-    let folded = fold(text);
     let mut tokens = Tokens { out: Vec::new() };
-    for chunk in folded.split_whitespace() {
-        let chunk = chunk.trim_matches(|ch: char| !ch.is_alphanumeric());
-        if is_compound_chunk(chunk) {
-            tokens.compound(chunk, |tokens| tokens.words(chunk));
-        } else {
-            tokens.words(chunk);
-        }
-    }
+    chunks(text, |chunk| tokens.chunk(chunk));
+    tokens.out
+}
+
+/// Calls `each` for the chunks of `text`, what stands between white space: the terms of a text are those of its chunks.
+pub(crate) fn chunks(text: &str, mut each: impl FnMut(&str)) {
+    fold(text).split_whitespace().for_each(&mut each);
+}
+
+/// The terms of a chunk that [`chunks`] gave.
+pub(crate) fn chunk_terms(chunk: &str) -> Vec<Token> {
+    let mut tokens = Tokens { out: Vec::new() };
+    tokens.chunk(chunk);
     tokens.out
 }
 
@@ -46,6 +52,15 @@ struct Tokens {
 }
 
 impl Tokens {
+    fn chunk(&mut self, chunk: &str) {
+        let chunk = chunk.trim_matches(|ch: char| !ch.is_alphanumeric());
+        if is_compound_chunk(chunk) {
+            self.compound(chunk, |tokens| tokens.words(chunk));
+        } else {
+            self.words(chunk);
+        }
+    }
+
     fn push(&mut self, term: String) {
         if !term.is_empty() && term.len() <= TERM_BYTES_MAX {
             self.out.push(Token { term, parts: 0 });
@@ -54,11 +69,12 @@ impl Tokens {
 
     /// A lower-cased word, stemmed by the script it is written in.
     fn word(&mut self, word: &str) {
-        let word = word.to_lowercase();
+        let is_lower = word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        let word = if is_lower { Cow::Borrowed(word) } else { Cow::Owned(word.to_lowercase()) };
         match stemming(&word) {
             // Making a stemmer is only choosing a function.
             Some(algorithm) => self.push(Stemmer::create(algorithm).stem(&word).into_owned()),
-            None => self.push(word),
+            None => self.push(word.into_owned()),
         }
     }
 
@@ -83,6 +99,15 @@ impl Tokens {
     }
 
     fn words(&mut self, chunk: &str) {
+        // Most chunks by far: UAX #29 would give the chunk itself.
+        if !chunk.is_empty() && chunk.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return self.name(chunk);
+        }
+        self.segments(chunk);
+    }
+
+    /// The words of a chunk by UAX #29.
+    fn segments(&mut self, chunk: &str) {
         if chunk.chars().any(is_unspaced) {
             return self.unspaced(chunk);
         }
@@ -150,7 +175,14 @@ fn stemming(word: &str) -> Option<Algorithm> {
 }
 
 /// Compatibility forms made plain, Latin accents folded, typographic apostrophes made plain.
-fn fold(text: &str) -> String {
+fn fold(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text); // Nothing below is done to ASCII.
+    }
+    Cow::Owned(folded(text))
+}
+
+fn folded(text: &str) -> String {
     text.nfkc()
         .filter(|ch| !matches!(ch, '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200d}' | '\u{ad}' | '\u{feff}'))
         .map(|ch| match ch {
@@ -249,6 +281,51 @@ mod tests {
     }
 
     #[test]
+    fn codes_of_errors_are_found_whole_and_by_their_words() {
+        for (text, wanted) in [
+            ("ORA-00942", vec!["ora00942", "ora", "00942"]),
+            ("CVE-2024-3094", vec!["cve20243094", "cve", "2024", "3094"]),
+            ("exit code 0xC0000005", vec!["0xc0000005"]),
+            ("failed with ENOENT", vec!["enoent"]),
+            ("HTTP 429", vec!["http", "429"]),
+            ("TS2345:", vec!["ts2345"]),
+            ("java.lang.NullPointerException", vec!["nullpointerexcept", "pointer", "except", "java"]),
+            ("KeyError: 'user_id'", vec!["keyerror", "key", "error", "userid", "user", "id"]),
+            ("SIGSEGV(11)", vec!["sigsegv", "11"]),
+        ] {
+            let found = terms(text);
+            for term in wanted {
+                assert!(found.contains(&term.to_owned()), "{term} of {text} in {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn paths_and_addresses_of_every_kind_give_their_words() {
+        for (text, wanted) in [
+            (r"C:\Users\build\main.rs", vec!["main.rs", "main", "build"]),
+            ("~/.config/folklore/home.json", vec!["home.json", "config", "folklor"]),
+            ("os.path.join(a, b)", vec!["os.path.join", "path", "join"]),
+            ("https://docs.rs/tokio/latest", vec!["docs.rs", "tokio", "latest"]),
+            ("git@github.com:acme/parcel.git", vec!["acm", "parcel"]),
+            ("--no-verify", vec!["noverifi", "verifi"]),
+        ] {
+            let found = terms(text);
+            for term in wanted {
+                assert!(found.contains(&term.to_owned()), "{term} of {text} in {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn code_inside_text_without_spaces_is_found() {
+        let found = terms("调用parse_json时出现E0277错误");
+        for term in ["parsejson", "json", "e0277", "调用", "错误"] {
+            assert!(found.contains(&term.to_owned()), "{term} in {found:?}");
+        }
+    }
+
+    #[test]
     fn a_compound_counts_its_parts() {
         let tokens = tokenize("a get_user b");
         assert_eq!(tokens.iter().map(|t| t.parts).collect::<Vec<_>>(), [0, 2, 0, 0, 0]);
@@ -274,6 +351,16 @@ mod tests {
     fn what_nobody_asks_for_again_is_dropped() {
         assert!(terms(&"a1".repeat(TERM_BYTES_MAX)).is_empty());
         assert!(terms("🙂 --- ... \u{0}").is_empty());
+    }
+
+    #[test]
+    fn the_short_way_through_plain_words_gives_what_the_long_way_gives() {
+        for chunk in ["Cancelled", "3", "HTTPServer", "E0277", "python3", "x", "a1B2", "3rd", "007", "orders"] {
+            let mut long = Tokens { out: Vec::new() };
+            long.segments(chunk);
+            assert_eq!(tokenize(chunk), long.out, "{chunk}");
+            assert_eq!(tokenize(chunk), tokenize(&format!("{chunk}\u{200b}")), "{chunk}");
+        }
     }
 
     proptest::proptest! {

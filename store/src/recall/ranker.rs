@@ -2,17 +2,17 @@
 
 use std::cell::Cell;
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::gate::{Gate, Likeness, Reading};
-use super::select::{Form, choose};
+use super::select::{Alike, choose};
 use super::{DENSE_SHARE, EmptyReason, LEXICAL_SHARE};
 use crate::embed::{EmbedError, Embedder, EmbedderIdentity};
 use crate::index::Filter;
 use crate::index::dense::{DenseError, DenseIndex, Key, VectorFileError};
-use crate::index::lexical::{LexicalIndex, LexicalQuery, Strangers, TermCounts, Weighed};
+use crate::index::lexical::{Bag, LexicalIndex, LexicalQuery, Strangers, TermCounts, Weighed};
 
 /// Candidates each index contributes at least. Fusion and weights reorder within these, so there are many more than
 /// are asked for.
@@ -583,10 +583,7 @@ impl Ranker {
             }
         }
         passed.sort_unstable_by(|a, b| better_first(a, b, options.tie));
-        let mut strangers = Strangers::default();
-        let mut form = |source| self.form(probe.space, source, outside, &mut strangers);
-        let likeness = |a: &Form, b: &Form| self.likeness(probe.space, a, b);
-        let chosen = choose(&passed, options, &mut form, &likeness);
+        let chosen = choose(&passed, options, &mut Forms::new(self, probe.space, outside));
         let at = |place: &usize| passed.get(*place).copied();
         Selected {
             hits: chosen.iter().filter_map(|choice| at(&choice.place)).collect(),
@@ -595,29 +592,6 @@ impl Ranker {
             best_bm25: best,
             refused: refused.get(),
         }
-    }
-
-    /// What a lesson is compared with others by.
-    fn form(&self, space: &Space, source: Source, outside: &Outside, strangers: &mut Strangers) -> Form {
-        match source {
-            // The text is the last key; a lesson without one has its task.
-            Source::Slot(slot) => {
-                Form { vector: space.dense.last_vector(slot), bag: self.lexical.bag(slot).unwrap_or_default() }
-            }
-            Source::External(at) => Form {
-                vector: outside
-                    .vectors
-                    .get(2 * at..2 * at + 2)
-                    .and_then(|keys| keys.iter().flatten().next_back().cloned()),
-                bag: outside.counts.get(at).map(|counts| self.lexical.bag_of(counts, strangers)).unwrap_or_default(),
-            },
-        }
-    }
-
-    /// How alike two lessons are: by meaning on the built-in scale, where both have a vector, and by words.
-    fn likeness(&self, space: &Space, a: &Form, b: &Form) -> (Option<f32>, f32) {
-        let cosine = a.vector.as_ref().zip(b.vector.as_ref()).map(|(a, b)| space.gate.spread.to_builtin(dot(a, b)));
-        (cosine, self.lexical.overlap(&a.bag, &b.bag))
     }
 
     fn fuse(&self, probe: &Probe<'_>, candidate: &Candidate, best: f32) -> Scored {
@@ -660,6 +634,58 @@ impl Ranker {
         let open = RankOptions { k: 1, filter: None, weight: None, may_fold: None, ..*options };
         let candidates = outside.candidates.iter().map(|candidate| Candidate { weight: 1.0, ..*candidate }).collect();
         !self.select(probe, &open, &Outside { candidates, ..Outside::default() }).hits.is_empty()
+    }
+}
+
+/// What lessons are compared with each other by.
+struct Forms<'a> {
+    ranker: &'a Ranker,
+    space: &'a Space,
+    outside: &'a Outside,
+    vectors: BTreeMap<Source, Option<Vec<f32>>>,
+    bags: BTreeMap<Source, Bag>,
+    strangers: Strangers,
+}
+
+impl<'a> Forms<'a> {
+    fn new(ranker: &'a Ranker, space: &'a Space, outside: &'a Outside) -> Self {
+        let (vectors, bags, strangers) = (BTreeMap::new(), BTreeMap::new(), Strangers::default());
+        Forms { ranker, space, outside, vectors, bags, strangers }
+    }
+
+    /// The vector of the text, which is the last key; a lesson without one has its task's.
+    fn see(&mut self, source: Source) {
+        let (space, outside) = (self.space, self.outside);
+        self.vectors.entry(source).or_insert_with(|| match source {
+            Source::Slot(slot) => space.dense.last_vector(slot),
+            Source::External(at) => outside.vectors.get(2 * at..2 * at + 2)?.iter().flatten().next_back().cloned(),
+        });
+    }
+
+    fn read(&mut self, source: Source) {
+        let (ranker, outside, strangers) = (self.ranker, self.outside, &mut self.strangers);
+        self.bags.entry(source).or_insert_with(|| {
+            let bag = match source {
+                Source::Slot(slot) => ranker.lexical.bag(slot),
+                Source::External(at) => outside.counts.get(at).map(|counts| ranker.lexical.bag_of(counts, strangers)),
+            };
+            bag.unwrap_or_default()
+        });
+    }
+}
+
+impl Alike for Forms<'_> {
+    fn cosine(&mut self, a: Source, b: Source) -> Option<f32> {
+        self.see(a);
+        self.see(b);
+        let (a, b) = (self.vectors.get(&a)?.as_ref()?, self.vectors.get(&b)?.as_ref()?);
+        Some(self.space.gate.spread.to_builtin(dot(a, b)))
+    }
+
+    fn overlap(&mut self, a: Source, b: Source) -> f32 {
+        self.read(a);
+        self.read(b);
+        self.bags.get(&a).zip(self.bags.get(&b)).map_or(0.0, |(a, b)| self.ranker.lexical.overlap(a, b))
     }
 }
 

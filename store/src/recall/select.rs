@@ -1,7 +1,6 @@
 //! Which of the candidates that passed are shown: near-duplicates as one, and, where it is wished, different ones.
 
 use super::ranker::{RankOptions, Scored, Source};
-use crate::index::lexical::Bag;
 
 /// From this cosine on two lessons may say the same; the built-in embedder, being a mean of words, gives as much to
 /// texts that differ in a name, so the words are asked too.
@@ -9,14 +8,14 @@ const SAME_COSINE_MIN: f32 = 0.93;
 /// The share of their words, by idf, from which on they do.
 const SAME_OVERLAP_MIN: f32 = 0.75;
 /// Lessons that say the same match a query about equally: those further apart in score are not even compared.
-const SAME_SCORE_GAP_MAX: f32 = 0.2;
+const SAME_SCORE_GAP_MAX: f32 = 0.15;
 
-/// What a lesson is compared with others by.
-pub(super) struct Form {
-    /// Its text's vector.
-    pub(super) vector: Option<Vec<f32>>,
-    /// Its words.
-    pub(super) bag: Bag,
+/// How alike lessons are. What it takes to tell is gathered when it is first asked for.
+pub(super) trait Alike {
+    /// The cosine of two lessons' texts on the built-in embedder's scale; `None` where either has no vector.
+    fn cosine(&mut self, a: Source, b: Source) -> Option<f32>;
+    /// How much of their words two lessons share, 0 to 1.
+    fn overlap(&mut self, a: Source, b: Source) -> f32;
 }
 
 /// A candidate that is shown, by its place among those that passed.
@@ -27,21 +26,12 @@ pub(super) struct Choice {
     pub(super) folded: Vec<usize>,
 }
 
-/// The cosine of two lessons, where both have a vector, and the overlap of their words.
-type Likeness<'a> = dyn Fn(&Form, &Form) -> (Option<f32>, f32) + 'a;
-
 /// Chooses at most `options.k` of `passed`, which stand best first.
-pub(super) fn choose(
-    passed: &[Scored],
-    options: &RankOptions<'_>,
-    form: &mut dyn FnMut(Source) -> Form,
-    likeness: &Likeness<'_>,
-) -> Vec<Choice> {
+pub(super) fn choose(passed: &[Scored], options: &RankOptions<'_>, alike: &mut dyn Alike) -> Vec<Choice> {
     let diverse = options.diversity > 0.0 && options.k > 1;
     if !diverse && options.may_fold.is_none() {
         return (0..passed.len().min(options.k)).map(|place| Choice { place, folded: Vec::new() }).collect();
     }
-    let mut forms: Vec<Option<Form>> = passed.iter().map(|_| None).collect();
     let mut left: Vec<usize> = (0..passed.len()).collect();
     // How alike each candidate is to the nearest of those chosen.
     let mut redundancy = vec![0.0f32; passed.len()];
@@ -64,7 +54,6 @@ pub(super) fn choose(
         }
         let place = left.remove(at);
         let Some(taken) = passed.get(place) else { break };
-        let own = forms.get_mut(place).and_then(Option::take).unwrap_or_else(|| form(taken.source));
         let mut folded = Vec::new();
         left.retain(|&other| {
             let Some(scored) = passed.get(other) else { return false };
@@ -73,15 +62,18 @@ pub(super) fn choose(
             if !may_fold && !diverse {
                 return true;
             }
-            let Some(theirs) = forms.get_mut(other) else { return false };
-            let theirs = theirs.get_or_insert_with(|| form(scored.source));
-            let (cosine, overlap) = likeness(&own, theirs);
-            if may_fold && overlap >= SAME_OVERLAP_MIN && cosine.is_none_or(|cosine| cosine >= SAME_COSINE_MIN) {
+            let (ours, theirs) = (taken.source, scored.source);
+            let cosine = alike.cosine(ours, theirs);
+            // Words are asked last: for nearly all the vectors have said no.
+            let same = may_fold
+                && cosine.is_none_or(|cosine| cosine >= SAME_COSINE_MIN)
+                && alike.overlap(ours, theirs) >= SAME_OVERLAP_MIN;
+            if same {
                 folded.push(other);
                 return false;
             }
             if let Some(redundancy) = redundancy.get_mut(other) {
-                *redundancy = redundancy.max(cosine.unwrap_or(overlap));
+                *redundancy = redundancy.max(cosine.unwrap_or_else(|| alike.overlap(ours, theirs)));
             }
             true
         });

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{length_norm, saturate};
+use super::{B, K1};
 use crate::index::tokens::tokenize;
 
 /// A query of less idf mass than this many unknown words have is taken to have that much, so that a word or two,
@@ -104,7 +104,8 @@ pub struct Weighed<'q> {
     /// The number of each term that the index knows with its place in the query, ascending.
     pub(super) known: Vec<(u32, usize)>,
     unknown_idf: f32,
-    mean_length: f32,
+    /// How much each term of a document's length holds it back.
+    length_slope: f32,
     mass: f32,
 }
 
@@ -124,7 +125,7 @@ impl<'q> Weighed<'q> {
         known.sort_unstable();
         let simple = query.tokens.iter().filter(|token| token.parts == 0 && !token.again);
         let mass = simple.map(|token| weight(&token.term)).sum();
-        Weighed { query, idf, order, known, unknown_idf, mean_length, mass }
+        Weighed { query, idf, order, known, unknown_idf, length_slope: K1 * B / mean_length, mass }
     }
 
     /// The weight of a term by its place in the query.
@@ -132,14 +133,11 @@ impl<'q> Weighed<'q> {
         self.idf.get(at).copied().unwrap_or(0.0)
     }
 
-    /// The most that the term can add to a document's score.
-    pub(super) fn most(&self, at: usize) -> f32 {
-        saturate(u32::MAX, 0.0) * self.idf(at)
-    }
-
     /// How much a term that stands `count` times adds to the score of a document of `length` terms.
     pub(super) fn part(&self, at: usize, count: u32, length: u32) -> f32 {
-        self.idf(at) * saturate(count, length_norm(length, self.mean_length))
+        let count = count as f32;
+        let norm = K1 * (1.0 - B) + self.length_slope * length as f32;
+        self.idf(at) * (K1 + 1.0) * count / (count + norm)
     }
 
     /// Terms of the query, each with its weight.
