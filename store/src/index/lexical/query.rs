@@ -140,12 +140,6 @@ impl<'q> Weighed<'q> {
         self.idf(at) * (K1 + 1.0) * count / (count + norm)
     }
 
-    /// Terms of the query, each with its weight.
-    #[must_use]
-    pub fn terms(&self) -> impl Iterator<Item = (&str, f32)> {
-        self.query.terms.iter().map(String::as_str).zip(self.idf.iter().copied())
-    }
-
     /// How much the query says: its idf mass, counted in words that no lesson has. "fix bug" says less than one, a code
     /// that no lesson names says one.
     #[must_use]
