@@ -48,7 +48,7 @@ fn sets() -> Vec<Set> {
 fn fill(home: &Home, sets: &[Set], lessons: usize) {
     let key = home.keypair().unwrap();
     let bank = home.bank().unwrap();
-    let store = Store::open(&home.store_dir(), OpenOptions { entropy: 1, had_bank: false }).unwrap().store;
+    let store = Store::open(&home.store_dir(), OpenOptions { entropy: 1, ..OpenOptions::default() }).unwrap().store;
     store.add_bank(bank.clone()).unwrap();
     let docs = sets.iter().flat_map(|set| &set.docs);
     let sentences: Vec<&str> =

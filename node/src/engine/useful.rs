@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn what_is_near_comes_first_then_authors_take_turns_page_by_page_and_what_comes_later_is_seen() {
         let directory = tempfile::tempdir().unwrap();
-        let opened = Store::open(directory.path(), OpenOptions { entropy: 1, had_bank: false }).unwrap();
+        let opened = Store::open(directory.path(), OpenOptions { entropy: 1, ..OpenOptions::default() }).unwrap();
         let (many, few) = (Keypair::from_seed(&[1; 32]), Keypair::from_seed(&[2; 32]));
         let info = BankInfo::new(many.author(), [3; 16], "home");
         let (store, id) = (opened.store, info.id);
