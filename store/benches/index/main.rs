@@ -216,7 +216,7 @@ fn clustered(n: u64, dim: usize) -> Vec<f32> {
     out
 }
 
-/// So many clustered vectors, partitioned, without their exact form: what tens of millions need.
+/// So many clustered vectors, without their exact form, and partitioned if there are enough: what tens of millions need.
 fn large(work: &Path, n: u64, figures: &mut Figures) {
     let queries = Vectors((0..100).flat_map(|q| clustered((1 << 50) + q * 7919, DIM)).collect());
     let dir = work.join("large");

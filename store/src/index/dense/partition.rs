@@ -1,12 +1,13 @@
 //! Lists of vectors that are near one another, so that a query need not scan them all.
 //!
-//! A partition pays from some millions of vectors on: below that, scanning everything takes a few milliseconds and misses
-//! nothing. Lists are found by k-means over a sample; a vector belongs to the list whose centre is nearest.
+//! A partition pays from tens of millions of vectors on: below that, scanning everything takes some milliseconds and misses
+//! nothing, where lists miss much. With 4 million vectors in 20,000 loose clusters, the nearest quarter of 976 lists had only 78 % of
+//! the ten nearest. Lists are found by k-means over a sample; a vector belongs to the list whose centre is nearest.
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 
-/// Vectors from which an index is partitioned at its next opening.
-pub(super) const PARTITION_MIN: usize = 4_000_000;
+/// Vectors from which an index is partitioned at its next opening: what is scanned in about 20 ms.
+pub(super) const PARTITION_MIN: usize = 16_000_000;
 /// Vectors of a list: about a block.
 const LIST_ROWS: usize = 4096;
 /// More lists than this cost a query more than they save it.

@@ -21,9 +21,9 @@ const INTEGER_PER_HIT: usize = 8;
 const EXACT_EXTRA: usize = 32;
 /// Groups that are scanned before the bar is raised.
 const GROUPS_AT_ONCE: usize = 32;
-/// Of vectors in lists, one in this many is scanned: those of the nearest lists. Neighbours of real texts are spread over
-/// many lists, so a part as small as is usual elsewhere would miss one in ten.
-const PROBED_ONE_IN: usize = 4;
+/// Of vectors in lists, one in this many is scanned: those of the nearest lists. The neighbours of a loose cluster are spread over
+/// many lists, so a part as small as is usual elsewhere misses too many; see `partition`.
+const PROBED_ONE_IN: usize = 2;
 /// A set of slots that has at most one in this many of the vectors is walked, not scanned for.
 const WALK_ONE_IN: usize = 16;
 /// How far apart two sums of the same products may be, made in different orders.
