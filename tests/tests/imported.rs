@@ -32,7 +32,10 @@ fn a_bank_of_another_system_is_taught_once_and_says_where_it_comes_from() {
     let pitfalls: Vec<&Value> = lessons.iter().filter(|lesson| lesson["kind"] == "pitfall").collect();
     assert_eq!(pitfalls.len(), 1, "{lessons:?}");
     let found = node.recall(&json!({"task": "read every page of the paginated payment requests"}));
-    assert!(found["hits"][0]["lesson"]["content"].as_str().is_some_and(|words| words.contains("every page")), "{found}");
+    assert!(
+        found["hits"][0]["lesson"]["content"].as_str().is_some_and(|words| words.contains("every page")),
+        "{found}"
+    );
 
     let again = import();
     assert_eq!((&again["lessons"], &again["duplicates"]), (&json!(0), &json!(3)), "{again}");
