@@ -87,7 +87,7 @@ pub enum DialTarget {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dialling {
     /// Doubles the wait each time; a connection that ended counts too.
-    setbacks: u32,
+    doublings: u32,
     /// Dials that came to nothing.
     in_vain: u32,
     /// A dial is under way since then.
@@ -112,9 +112,9 @@ impl Dialling {
     }
 
     fn failed(&mut self, config: &Config, rng: &mut ChaCha8Rng, now: Time) {
-        let doubled = config.dial_backoff_ms.saturating_mul(1 << self.setbacks.min(16));
+        let doubled = config.dial_backoff_ms.saturating_mul(1 << self.doublings.min(16));
         let base = doubled.min(config.dial_backoff_cap_ms);
-        self.setbacks = self.setbacks.saturating_add(1);
+        self.doublings = self.doublings.saturating_add(1);
         self.under_way = None;
         self.due = Some(now + jittered(base, rng));
     }
