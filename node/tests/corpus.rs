@@ -67,8 +67,8 @@ fn nothing_in_the_corpus_panics_or_allocates_beyond_its_size() {
         seeds.extend(whole.iter().enumerate().map(|(n, seed)| mutated(seed, &whole, 1_000 + n as u64)));
         // A file is read through buffers, a few times over.
         let allowance = match target.0 {
-            "runs" => Allowance { fixed: 4 << 20, each: 512 },
-            _ => Allowance { fixed: 64 << 10, each: 256 },
+            "runs" => Allowance { fixed: 4 << 20, each: 512, pinned: true },
+            _ => Allowance { fixed: 64 << 10, each: 256, pinned: true },
         };
         replay(*target, &seeds, 150, &allowance);
     }

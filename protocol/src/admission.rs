@@ -83,8 +83,11 @@ impl Node {
 
     /// Asks a peer for bodies that nobody had who was here before: a few of them, beginning anywhere.
     pub(crate) fn want_bodies(&mut self, bank: BankId, peer: AuthorId) {
+        if self.banks.get(&bank).is_none_or(|state| state.bodiless.is_empty()) {
+            return;
+        }
         let from = RecordId(std::array::from_fn(|_| rand_core::Rng::next_u32(&mut self.rng) as u8));
-        let Some(state) = self.banks.get_mut(&bank).filter(|state| !state.bodiless.is_empty()) else { return };
+        let Some(state) = self.banks.get_mut(&bank) else { return };
         let round = state.bodiless.range(from..).chain(state.bodiless.range(..from));
         let some: Vec<RecordId> =
             round.filter(|id| !state.admitting.contains(*id)).take(BODIES_ASKED).copied().collect();
