@@ -79,7 +79,7 @@
 //! | a session | 145 bytes around them, 190 more and the estimate if it takes a second round trip |
 //! | a record that comes | about 15 cells, one bit of the estimate, one sum: a quarter of a microsecond |
 //! | a bank | 12 bytes a cell, one cell for 4 records, 64 to 4,096 cells; 640 bytes of estimate |
-//! | a session beyond the kept cells | one walk over the ids on either side, half a second for a million; kept until the timer next finds it unused |
+//! | a session beyond the kept cells | one walk over the ids on either side, half a second for a million and in one step; kept until the timer next finds it unused |
 //!
 //! Measured by `cargo bench -p folklore-protocol --bench reconcile`.
 
