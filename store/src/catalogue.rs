@@ -31,9 +31,8 @@ use crate::{
 const OFFERED_WEIGHT: f32 = 0.95;
 /// Most lessons of one author in an answer, so that no one author fills it.
 const MAX_HITS_PER_AUTHOR_SET: usize = 8;
-/// The second space goes on answering while so many lessons wait for their vectors, or this part of all.
-const WAITING_MIN: usize = 64;
-const WAITING_ONE_IN: usize = 50;
+/// The second space answers while at most one lesson in so many waits for its vectors.
+const WAITING_ONE_IN: usize = 20;
 /// Where authors may be cut, so many times the hits wanted are ranked, so that others take the places.
 const RANKED_PER_HIT: usize = 2;
 
@@ -56,22 +55,12 @@ struct Inner {
     by_id: BTreeMap<LessonId, u32>,
     shelves: BTreeMap<BankId, Shelf>,
     /// Slots that wait for their vectors in the second space, if there is one.
-    waiting: Option<Waiting>,
+    waiting: Option<BTreeSet<u32>>,
 }
 
-/// Slots without vectors in the second space.
-struct Waiting {
-    slots: BTreeSet<u32>,
-    /// Whether the space has been whole once.
-    was_whole: bool,
-}
-
-impl Waiting {
-    /// Whether the second space may answer: once it has been whole, and while no more than a few new lessons wait, which
-    /// are found by their words.
-    fn answers(&self, lessons: usize) -> bool {
-        self.was_whole && self.slots.len() <= WAITING_MIN.max(lessons / WAITING_ONE_IN)
-    }
+/// Whether the second space may answer: while so few of the lessons wait for their vectors. Those are found by their words.
+fn may_answer(waiting: usize, lessons: usize) -> bool {
+    waiting.saturating_mul(WAITING_ONE_IN) <= lessons
 }
 
 /// How far the second space is.
@@ -296,8 +285,7 @@ impl Catalogue {
         let lessons: Vec<(u32, [u8; 32])> = inner.entries.iter().enumerate().filter_map(shown).collect();
         let identity = embedder.identity().clone();
         let (waiting, notes) = inner.ranker.open_second(identity, gate, self.vectors.as_deref(), &lessons);
-        let slots: BTreeSet<u32> = waiting.into_iter().collect();
-        inner.waiting = Some(Waiting { was_whole: slots.is_empty(), slots });
+        inner.waiting = Some(waiting.into_iter().collect());
         *self.second.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(embedder);
         notes
     }
@@ -308,8 +296,8 @@ impl Catalogue {
         let waiting = inner.waiting.as_ref()?;
         Some(Embedding {
             embedder: inner.ranker.second_identity()?.clone(),
-            waiting: waiting.slots.len(),
-            answers: waiting.answers(inner.entries.len()),
+            waiting: waiting.len(),
+            answers: may_answer(waiting.len(), inner.entries.len()),
         })
     }
 
@@ -325,7 +313,7 @@ impl Catalogue {
         let some: Vec<(u32, LessonId)> = {
             let inner = self.read();
             let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-            let slots = inner.waiting.iter().flat_map(|w| w.slots.range((from, Bound::Unbounded)));
+            let slots = inner.waiting.iter().flat_map(|waiting| waiting.range((from, Bound::Unbounded)));
             let named = slots.filter_map(|slot| Some((*slot, inner.entries.get(*slot as usize)?.id)));
             named.filter(|(_, id)| !skip(id)).take(limit).collect()
         };
@@ -351,14 +339,13 @@ impl Catalogue {
         let mut taken = 0;
         for (id, vectors) in made {
             let Some(slot) = inner.by_id.get(id).copied() else { continue };
-            if !inner.waiting.as_ref().is_some_and(|waiting| waiting.slots.contains(&slot)) {
+            if !inner.waiting.as_ref().is_some_and(|waiting| waiting.contains(&slot)) {
                 continue;
             }
             if inner.ranker.add_second(slot, &id.0, identity, vectors)?
                 && let Some(waiting) = &mut inner.waiting
             {
-                waiting.slots.remove(&slot);
-                waiting.was_whole |= waiting.slots.is_empty();
+                waiting.remove(&slot);
                 taken += 1;
             }
         }
@@ -724,7 +711,7 @@ impl Inner {
         self.by_id.insert(lesson.id(), slot);
         let secret = secret_in(lesson);
         if let Some(waiting) = self.waiting.as_mut().filter(|_| secret.is_none()) {
-            waiting.slots.insert(slot);
+            waiting.insert(slot);
         }
         self.entries.push(Entry {
             id: lesson.id(),
