@@ -115,6 +115,7 @@ struct Daemon {
     home: Home,
     lock: Arc<HomeLock>,
     network: NetworkHandle,
+    embedding: Option<Arc<Embedding>>,
     stop: CancellationToken,
     door: tokio::task::JoinHandle<std::io::Result<()>>,
 }
@@ -167,7 +168,7 @@ impl Daemon {
             remember_port(&store, &handle);
         }
         let catalogue = Arc::new(catalogue);
-        let embedding = second.map(|(remote, texts)| Embedding::start(remote, catalogue.clone(), texts));
+        let embedding = second.map(|(remote, texts)| Arc::new(Embedding::start(remote, catalogue.clone(), texts)));
         let engine: EngineHandle = engine::start(engine::Parts {
             me,
             seed,
@@ -191,7 +192,7 @@ impl Daemon {
             engine,
             network,
             metrics,
-            embedding,
+            embedding: embedding.clone(),
             http,
             opening,
         });
@@ -211,7 +212,7 @@ impl Daemon {
         let door = tokio::spawn(http::serve(door, memory, token, stop.clone()));
         home.write_daemon(&lock, &notice)?;
         let listening = handle.listening();
-        Ok(Self { notice, node: me.to_string(), listening, home, lock, network: handle, stop, door })
+        Ok(Self { notice, node: me.to_string(), listening, home, lock, network: handle, embedding, stop, door })
     }
 
     fn ready(&self) -> UpReady {
@@ -230,6 +231,9 @@ impl Daemon {
         self.stop.cancel();
         if let Ok(Err(error)) = self.door.await {
             tracing::warn!(%error, "the HTTP door did not close cleanly");
+        }
+        if let Some(embedding) = &self.embedding {
+            embedding.stop().await;
         }
         self.network.shutdown().await;
         Ok(())

@@ -33,6 +33,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Lessons that the service gave no usable vectors for are tried again after this.
 const REFUSED_PAUSE: Duration = Duration::from_secs(3600);
+/// How often, and after which pauses, it is looked whether the work has ended.
+const STOP_LOOKS: u32 = 500;
+const STOP_PAUSE: Duration = Duration::from_millis(10);
 /// Refused lessons that are remembered with the reason; beyond, only counted as waiting.
 const MAX_REFUSED: usize = 10_000;
 /// All that a query may wait for its vectors, those of what peers offered included.
@@ -183,6 +186,20 @@ impl Embedding {
     }
 }
 
+impl Embedding {
+    /// Ends the work and waits, for a moment at most, until nothing of it holds the catalogue any more.
+    pub async fn stop(&self) {
+        self.work.abort();
+        for _ in 0..STOP_LOOKS {
+            if Arc::strong_count(&self.shared) == 1 {
+                return;
+            }
+            tokio::time::sleep(STOP_PAUSE).await;
+        }
+        tracing::warn!("the embedding service's work did not end in time");
+    }
+}
+
 impl Drop for Embedding {
     fn drop(&mut self) {
         self.work.abort();
@@ -243,7 +260,7 @@ impl Shared {
             budget.wait_for(batch.len() * KEYS, |text| self.failed(text)).await;
             match self.embed(&batch).await {
                 Ok(()) => {
-                    self.state().error = None;
+                    self.went_well();
                     (after, pause) = (Some(last), FIRST_PAUSE);
                 }
                 // One by one, so that one bad text does not hold up the others.
@@ -300,6 +317,14 @@ impl Shared {
         state.error = Some(error.to_string());
         if state.refused.len() < MAX_REFUSED || state.refused.contains_key(&id) {
             state.refused.insert(id, Instant::now());
+        }
+    }
+
+    /// Nothing is wrong any more, unless there are lessons that were refused.
+    fn went_well(&self) {
+        let mut state = self.state();
+        if state.refused.is_empty() {
+            state.error = None;
         }
     }
 

@@ -53,7 +53,7 @@ struct Inner {
     engine: EngineHandle,
     network: NetworkHandle,
     metrics: Arc<Metrics>,
-    embedding: Option<Embedding>,
+    embedding: Option<Arc<Embedding>>,
     http: SocketAddr,
     /// What opening the store took, in words.
     opening: Vec<String>,
@@ -80,7 +80,7 @@ pub struct Parts {
     /// Where it counts.
     pub metrics: Arc<Metrics>,
     /// The second embedder, if there is one.
-    pub embedding: Option<Embedding>,
+    pub embedding: Option<Arc<Embedding>>,
     /// Where the HTTP door is.
     pub http: SocketAddr,
     /// What opening the store took, in words; empty when there is nothing to say.

@@ -229,7 +229,8 @@ async fn no_more_texts_are_sent_in_an_hour_than_allowed() {
     teach_all(&node).await;
     let told = |e: &Value| e["error"].as_str().is_some_and(|error| error.contains("16 texts"));
     let status = embedding(&node, "the bound is told", told).await;
-    assert_eq!(status["embedding"]["waiting"], LESSONS - 8);
+    let waiting = status["embedding"]["waiting"].as_u64().expect("a number");
+    assert!((LESSONS as u64 - 8..LESSONS as u64).contains(&waiting), "{status}");
     assert_eq!(ask(&node).await["embedder"]["name"], BUILTIN);
     node.stop().await;
 }

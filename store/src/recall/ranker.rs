@@ -179,6 +179,8 @@ struct Space {
     identity: EmbedderIdentity,
     gate: Gate,
     dense: DenseIndex,
+    /// Whether a lesson without a vector may only be waiting for it.
+    is_filled_from_outside: bool,
 }
 
 /// Lessons by slot, ready to be ranked.
@@ -265,7 +267,7 @@ impl Ranker {
     }
 
     fn with_index(embedder: Arc<dyn Embedder>, gate: Gate, dense: DenseIndex) -> Self {
-        let space = Space { identity: embedder.identity().clone(), gate, dense };
+        let space = Space { identity: embedder.identity().clone(), gate, dense, is_filled_from_outside: false };
         Ranker { embedder, space, second: None, lexical: LexicalIndex::new() }
     }
 
@@ -301,7 +303,7 @@ impl Ranker {
         };
         let waiting = lessons.iter().filter(|(slot, id)| !dense.claim(*slot, id)).map(|(slot, _)| *slot).collect();
         notes.extend(dense.settle().err().map(|error| error.to_string()));
-        self.second = Some(Space { identity, gate, dense });
+        self.second = Some(Space { identity, gate, dense, is_filled_from_outside: true });
         (waiting, notes)
     }
 
@@ -596,7 +598,12 @@ impl Ranker {
 
     fn fuse(&self, probe: &Probe<'_>, candidate: &Candidate, best: f32) -> Scored {
         let lexical = if best > 0.0 { candidate.bm25 / best } else { 0.0 };
-        let scaled = candidate.dense.map_or(0.0, |cosine| probe.space.gate.spread.to_builtin(cosine));
+        let scaled = match candidate.dense {
+            Some(cosine) => probe.space.gate.spread.to_builtin(cosine),
+            // Its vector is still to be made: what its words cover stands in, else it could not compete at all.
+            None if probe.space.is_filled_from_outside => candidate.coverage,
+            None => 0.0,
+        };
         let fused = match probe.vector {
             Some(_) => DENSE_SHARE * scaled + LEXICAL_SHARE * lexical,
             None => lexical,
