@@ -1,6 +1,6 @@
 //! The second embedder at work: a service makes the vectors of the lessons in the background and those of queries while
-//! somebody waits. Until it has made all of them, and whenever it cannot be reached, the built-in embedder answers, and
-//! the answer says so.
+//! somebody waits. Until it has made nearly all of them, and whenever it cannot be reached, the built-in embedder answers,
+//! and the answer says so.
 //!
 //! What is still to be done is the bank's lessons without the vectors of [the space on disk](folklore_store::catalogue), so the
 //! queue survives a crash without being written down, and cannot disagree with the bank.

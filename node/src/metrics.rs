@@ -184,7 +184,7 @@ impl Metrics {
     /// A message went to a peer, or came from one.
     pub fn message(&self, direction: Direction, message: &Message, bytes: usize) {
         let way = direction.label();
-        let labels = MessageLabels { direction: way, kind: kind_of(message) };
+        let labels = MessageLabels { direction: way, kind: message.name() };
         self.messages.get_or_create(&labels).inc();
         self.message_bytes.get_or_create(&labels).inc_by(bytes as u64);
         let announced = match message {
@@ -279,30 +279,6 @@ fn is_reconcile(message: &Message) -> bool {
             | Message::Probed { .. }
             | Message::Offer { .. }
     )
-}
-
-fn kind_of(message: &Message) -> &'static str {
-    match message {
-        Message::Hello { .. } => "hello",
-        Message::Refusal { .. } => "refusal",
-        Message::Push { .. } => "push",
-        Message::Have { .. } => "have",
-        Message::Graft { .. } => "graft",
-        Message::Prune { .. } => "prune",
-        Message::Probe { .. } => "probe",
-        Message::Probed { .. } => "probed",
-        Message::Offer { .. } => "offer",
-        Message::Fetch { .. } => "fetch",
-        Message::Records { .. } => "records",
-        Message::Ask { .. } => "ask",
-        Message::Answer { .. } => "answer",
-        Message::Compare { .. } => "compare",
-        Message::Sketch { .. } => "sketch",
-        Message::Sketched { .. } => "sketched",
-        Message::Busy { .. } => "busy",
-        Message::Suggest { .. } => "suggest",
-        Message::Suggested { .. } => "suggested",
-    }
 }
 
 /// Encodes the state read last.

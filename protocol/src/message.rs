@@ -368,6 +368,31 @@ pub enum Message {
 }
 
 impl Message {
+    /// Its name, for logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Hello { .. } => "hello",
+            Self::Refusal { .. } => "refusal",
+            Self::Push { .. } => "push",
+            Self::Have { .. } => "have",
+            Self::Graft { .. } => "graft",
+            Self::Prune { .. } => "prune",
+            Self::Probe { .. } => "probe",
+            Self::Probed { .. } => "probed",
+            Self::Offer { .. } => "offer",
+            Self::Fetch { .. } => "fetch",
+            Self::Records { .. } => "records",
+            Self::Ask { .. } => "ask",
+            Self::Answer { .. } => "answer",
+            Self::Compare { .. } => "compare",
+            Self::Sketch { .. } => "sketch",
+            Self::Sketched { .. } => "sketched",
+            Self::Busy { .. } => "busy",
+            Self::Suggest { .. } => "suggest",
+            Self::Suggested { .. } => "suggested",
+        }
+    }
+
     /// The bytes of a frame.
     pub fn encode(&self) -> Vec<u8> {
         canonical::encode(self)

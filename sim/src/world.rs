@@ -695,7 +695,7 @@ impl World {
         let Some(connection) = self.connections.get(&pair(from, to)).copied() else { return };
         let Some(message) = plant::said(self.config.plant, &mut self.replies, message) else { return };
         let frame = message.encode();
-        let kind = name_of(&message);
+        let kind = message.name();
         *self.counters.messages.entry(kind).or_default() += 1;
         *self.counters.bytes.entry(kind).or_default() += frame.len() as u64;
         // Through bytes and back, so that whatever a node says is also within every limit of the wire.
@@ -747,29 +747,5 @@ fn copies(message: &Message) -> u64 {
         Message::Push { .. } => 1,
         Message::Records { items, .. } => items.len() as u64,
         _ => 0,
-    }
-}
-
-fn name_of(message: &Message) -> &'static str {
-    match message {
-        Message::Hello { .. } => "hello",
-        Message::Refusal { .. } => "refusal",
-        Message::Push { .. } => "push",
-        Message::Have { .. } => "have",
-        Message::Graft { .. } => "graft",
-        Message::Prune { .. } => "prune",
-        Message::Probe { .. } => "probe",
-        Message::Probed { .. } => "probed",
-        Message::Offer { .. } => "offer",
-        Message::Fetch { .. } => "fetch",
-        Message::Records { .. } => "records",
-        Message::Ask { .. } => "ask",
-        Message::Answer { .. } => "answer",
-        Message::Compare { .. } => "compare",
-        Message::Sketch { .. } => "sketch",
-        Message::Sketched { .. } => "sketched",
-        Message::Busy { .. } => "busy",
-        Message::Suggest { .. } => "suggest",
-        Message::Suggested { .. } => "suggested",
     }
 }

@@ -4,9 +4,10 @@
 //! disk; a hit is read from there. A lesson whose text would be redacted here is kept in the set but not shown: it came
 //! from a node with older rules, or from one that does not care.
 
+mod second;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ops::Bound,
     path::{Path, PathBuf},
     sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
@@ -20,19 +21,19 @@ use crate::{
     bank::{BankInfo, Store},
     embed::{BuiltinEmbedder, EmbedError, Embedder, EmbedderIdentity},
     error::ReadError,
-    index::dense::DenseError,
     learn,
-    recall::{EmptyReason, External, Keys, Prepared, QueryReading, RankOptions, Ranker, Scored, Source, gate::Gate},
+    recall::{EmptyReason, External, Keys, QueryReading, RankOptions, Ranker, Scored, Source, gate::Gate},
     redact::{Classes, fires},
     run::Run,
 };
+
+use second::prepare;
+pub use second::{Embedding, Unembedded};
 
 /// An unproven lesson from a peer counts like an unproven one held here.
 const OFFERED_WEIGHT: f32 = 0.95;
 /// Most lessons of one author in an answer, so that no one author fills it.
 const MAX_HITS_PER_AUTHOR_SET: usize = 8;
-/// The second space answers while at most one lesson in so many waits for its vectors.
-const WAITING_ONE_IN: usize = 20;
 /// Where authors may be cut, so many times the hits wanted are ranked, so that others take the places.
 const RANKED_PER_HIT: usize = 2;
 
@@ -56,31 +57,6 @@ struct Inner {
     shelves: BTreeMap<BankId, Shelf>,
     /// Slots that wait for their vectors in the second space, if there is one.
     waiting: Option<BTreeSet<u32>>,
-}
-
-/// Whether the second space may answer: while so few of the lessons wait for their vectors. Those are found by their words.
-fn may_answer(waiting: usize, lessons: usize) -> bool {
-    waiting.saturating_mul(WAITING_ONE_IN) <= lessons
-}
-
-/// How far the second space is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Embedding {
-    /// Its embedder.
-    pub embedder: EmbedderIdentity,
-    /// Lessons that wait for their vectors.
-    pub waiting: usize,
-    /// Whether queries are answered by it, or still by the built-in embedder.
-    pub answers: bool,
-}
-
-/// A lesson that waits for its vectors.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unembedded {
-    /// Which.
-    pub id: LessonId,
-    /// Its keys: task and text.
-    pub keys: [String; 2],
 }
 
 struct Entry {
@@ -271,91 +247,6 @@ impl Catalogue {
     /// What the vectors are made by.
     pub fn embedder(&self) -> &EmbedderIdentity {
         &self.embedder
-    }
-
-    /// Uses a second embedder beside the built-in one, which goes on answering until all lessons have their vectors by
-    /// this one. Those that are on disk from before count; the others [wait](Catalogue::unembedded). Returns what was damaged,
-    /// in words.
-    pub fn use_embedder(&self, embedder: Arc<dyn Embedder>, gate: Gate) -> Vec<String> {
-        let mut inner = self.write();
-        // What would be redacted does not leave this node, and is not shown either.
-        let shown = |(slot, entry): (usize, &Entry)| {
-            entry.secret.is_none().then(|| u32::try_from(slot).ok().map(|slot| (slot, entry.id.0))).flatten()
-        };
-        let lessons: Vec<(u32, [u8; 32])> = inner.entries.iter().enumerate().filter_map(shown).collect();
-        let identity = embedder.identity().clone();
-        let (waiting, notes) = inner.ranker.open_second(identity, gate, self.vectors.as_deref(), &lessons);
-        inner.waiting = Some(waiting.into_iter().collect());
-        *self.second.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(embedder);
-        notes
-    }
-
-    /// How far the second space is, if there is one.
-    pub fn embedding(&self) -> Option<Embedding> {
-        let inner = self.read();
-        let waiting = inner.waiting.as_ref()?;
-        Some(Embedding {
-            embedder: inner.ranker.second_identity()?.clone(),
-            waiting: waiting.len(),
-            answers: may_answer(waiting.len(), inner.entries.len()),
-        })
-    }
-
-    /// Lessons that wait for their vectors in the second space: at most `limit` of those behind `after`, in the order of
-    /// arrival, and the place of the last of them.
-    /// Those that `skip` names are passed over.
-    pub fn unembedded(
-        &self,
-        after: Option<u32>,
-        limit: usize,
-        skip: impl Fn(&LessonId) -> bool,
-    ) -> (Vec<Unembedded>, Option<u32>) {
-        let some: Vec<(u32, LessonId)> = {
-            let inner = self.read();
-            let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-            let slots = inner.waiting.iter().flat_map(|waiting| waiting.range((from, Bound::Unbounded)));
-            let named = slots.filter_map(|slot| Some((*slot, inner.entries.get(*slot as usize)?.id)));
-            named.filter(|(_, id)| !skip(id)).take(limit).collect()
-        };
-        let last = some.last().map(|(slot, _)| *slot);
-        let lesson = |(_, id): &(u32, LessonId)| {
-            let lesson = self.read_lesson(id)?;
-            Some(Unembedded { id: *id, keys: [lesson.task.clone(), lesson.text()] })
-        };
-        (some.iter().filter_map(lesson).collect(), last)
-    }
-
-    /// Takes in vectors of lessons' keys that the embedder `identity` made, and says how many lessons got theirs. Vectors of
-    /// another embedder than the second space's are not taken.
-    ///
-    /// # Errors
-    /// When a vector does not fit the index. The lessons before that one have theirs.
-    pub fn embedded(
-        &self,
-        identity: &EmbedderIdentity,
-        made: &[(LessonId, Vec<Vec<f32>>)],
-    ) -> Result<usize, DenseError> {
-        let mut inner = self.write();
-        let mut taken = 0;
-        for (id, vectors) in made {
-            let Some(slot) = inner.by_id.get(id).copied() else { continue };
-            if !inner.waiting.as_ref().is_some_and(|waiting| waiting.contains(&slot)) {
-                continue;
-            }
-            if inner.ranker.add_second(slot, &id.0, identity, vectors)?
-                && let Some(waiting) = &mut inner.waiting
-            {
-                waiting.remove(&slot);
-                taken += 1;
-            }
-        }
-        Ok(taken)
-    }
-
-    /// The second embedder, if queries are for it to answer now.
-    fn answering(&self) -> Option<Arc<dyn Embedder>> {
-        let embedder = self.second.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()?;
-        self.embedding().is_some_and(|e| e.answers && e.embedder == *embedder.identity()).then_some(embedder)
     }
 
     /// Adds an empty bank.
@@ -775,21 +666,6 @@ impl Recalled {
         for (explained, keys) in hits.chain(nearest).zip(keys) {
             explained.keys = keys;
         }
-    }
-}
-
-/// The vectors of a query and of lessons' keys (task, text) by an embedder.
-fn prepare(embedder: &dyn Embedder, query: &str, lessons: &[(&str, &str)]) -> Result<Prepared, EmbedError> {
-    let mut texts = vec![query];
-    texts.extend(lessons.iter().flat_map(|(task, text)| [*task, *text]));
-    let mut vectors = embedder.embed(&texts)?;
-    if vectors.len() != texts.len() {
-        return Err(EmbedError::BadAnswer("not one vector a text".into()));
-    }
-    let externals = vectors.split_off(1);
-    match vectors.pop().flatten() {
-        Some(query) => Ok(Prepared { query, externals }),
-        None => Err(EmbedError::BadAnswer("no vector for the query".into())),
     }
 }
 
