@@ -20,11 +20,9 @@ use std::{
 use folklore_protocol::{
     AuthorId, BankId, Config, Effect, Event, Known, Message, Node, RecordId, Time, known::IdTree, message::SketchAnswer,
 };
-#[path = "common/table.rs"]
-mod table;
 
+use folklore_tests::figures::{Figure, Report};
 use negentropy::{Id, Negentropy, NegentropyStorageVector};
-use table::Figure;
 
 fn id(set: u64, n: u64) -> RecordId {
     RecordId(*blake3::hash(&[set.to_le_bytes(), n.to_le_bytes()].concat()).as_bytes())
@@ -288,11 +286,14 @@ impl Row {
 }
 
 /// The targets that this benchmark measures.
-fn figures(rows: &[Row], n: u64, equal: Cost, upkeep: Duration) -> Vec<Figure> {
-    let mut figures = Vec::new();
-    let mut add = |figure: &str, setting: String, value: f64, unit, target, peer: Option<f64>| {
-        let peer = peer.map(|theirs| ("negentropy", theirs));
-        figures.push(Figure { figure: figure.into(), setting, value, unit, target, peer });
+fn figures(rows: &[Row], n: u64, equal: Cost, upkeep: Duration) -> Report {
+    let mut report = Report::new("reconcile");
+    let mut add = |figure: &str, setting: String, value: f64, unit: &str, target, peer: Option<f64>| {
+        let figure = Figure::new(figure, value, unit).on(setting).at_most(target);
+        report.add(match peer {
+            Some(theirs) => figure.beside("negentropy", theirs),
+            None => figure,
+        });
     };
     for row in rows.iter().filter(|row| row.n == n) {
         let setting = format!("n = {n}, d = {}, {}", row.d, if row.split == "even" { "two-sided" } else { row.split });
@@ -331,7 +332,7 @@ fn figures(rows: &[Row], n: u64, equal: Cost, upkeep: Duration) -> Vec<Figure> {
         let bytes = Known::holding((0..n).map(|k| id(0, k))).sketch_bytes();
         add("cells and estimate of a bank", setting(n), bytes as f64 / 1024.0, "KiB", target, None);
     }
-    figures
+    report
 }
 
 fn main() {
@@ -376,6 +377,5 @@ fn main() {
             }
         }
     }
-    let missed = table::report("reconcile", &figures(&rows, largest, equal, upkeep(largest)));
-    println!("{missed} figures miss their target");
+    figures(&rows, largest, equal, upkeep(largest)).finish().expect("the figures are written");
 }
