@@ -2,7 +2,7 @@
 //! estimate, and a sum; all follow each record as it comes.
 
 use super::{
-    cells::{Cells, Salt},
+    cells::{Cells, FAR, Salt},
     estimate::Estimate,
 };
 use crate::{known::ShortId, record::RecordId};
@@ -10,7 +10,7 @@ use crate::{known::ShortId, record::RecordId};
 /// Fewest and most cells kept: 768 bytes and 48 KiB. 4,096 cells answer differences up to about 2,900 ids; more are made
 /// when a session needs them.
 const MIN_KEPT: usize = 64;
-pub(super) const MAX_KEPT: usize = 4096;
+pub(super) const MAX_KEPT: usize = FAR;
 /// Ids for each cell kept: a bank of 1,000 keeps 256 cells, 3 KiB.
 const IDS_PER_CELL: usize = 4;
 
