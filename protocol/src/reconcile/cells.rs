@@ -139,12 +139,10 @@ impl Cells {
         });
     }
 
-    /// So many more cells of the empty set behind those there are.
-    pub(super) fn lengthened(&self, len: usize) -> Self {
-        let mut longer = self.clone();
-        longer.shorts.resize(len.max(self.len()), 0);
-        longer.checks.resize(len.max(self.len()), 0);
-        longer
+    /// Appends the cells of a longer row that lie behind those there are.
+    pub(super) fn extend_with(&mut self, longer: Self) {
+        self.shorts.extend(longer.shorts.into_iter().skip(self.checks.len()));
+        self.checks.extend(longer.checks.into_iter().skip(self.checks.len()));
     }
 
     /// Cells `from..to` as they travel; fewer where there are fewer.
