@@ -4,13 +4,22 @@
 //! code. One seed decides everything, so a run that fails is a run that can be looked at again.
 
 pub mod checks;
+pub mod clock;
+mod connection;
 pub mod disk;
+pub mod fact;
+mod heap;
+pub mod hostile;
+pub mod library;
 pub mod link;
 pub mod plant;
+pub mod seeds;
+mod step;
 pub mod world;
 
 pub use checks::{Checks, Violation};
 pub use disk::{Disk, DiskFaults};
-pub use link::{Link, Links};
+pub use fact::Fact;
+pub use link::{Burst, Link, Links, Passage, Split};
 pub use plant::Plant;
 pub use world::{Counters, World, WorldConfig};
