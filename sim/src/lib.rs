@@ -6,11 +6,15 @@
 pub mod checks;
 pub mod disk;
 pub mod link;
+pub mod observe;
 pub mod plant;
+pub mod scenario;
 pub mod world;
 
 pub use checks::{Checks, Violation};
 pub use disk::{Disk, DiskFaults};
 pub use link::{Link, Links};
+pub use observe::{Class, LossCause, Observed, Observer};
 pub use plant::Plant;
+pub use scenario::{Arm, Scenario, ScenarioError};
 pub use world::{Counters, World, WorldConfig};
