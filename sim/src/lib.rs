@@ -1,4 +1,4 @@
-//! Folklore nodes on a virtual clock, network and disk.
+//! Folklore nodes on a virtual clock, network and disk, and experiments on them.
 //!
 //! The harness drives [`folklore_protocol::Node`] unchanged: peer choice, announce, reconcile, fetch and ask are the shipped
 //! code. One seed decides everything, so a run that fails is a run that can be looked at again.
@@ -12,7 +12,9 @@ mod heap;
 pub mod hostile;
 pub mod library;
 pub mod link;
+pub mod observe;
 pub mod plant;
+pub mod scenario;
 pub mod seeds;
 mod step;
 pub mod world;
@@ -21,5 +23,7 @@ pub use checks::{Checks, Violation};
 pub use disk::{Disk, DiskFaults};
 pub use fact::Fact;
 pub use link::{Burst, Link, Links, Passage, Split};
+pub use observe::{Class, LossCause, Observed, Observer};
 pub use plant::Plant;
+pub use scenario::{Arm, Scenario, ScenarioError};
 pub use world::{Counters, World, WorldConfig};
