@@ -1,16 +1,29 @@
-//! Folklore nodes on a virtual clock, network and disk.
+//! Folklore nodes on a virtual clock, network and disk, and experiments on them.
 //!
 //! The harness drives [`folklore_protocol::Node`] unchanged: peer choice, announce, reconcile, fetch and ask are the shipped
 //! code. One seed decides everything, so a run that fails is a run that can be looked at again.
 
 pub mod checks;
+pub mod clock;
+mod connection;
 pub mod disk;
+pub mod fact;
+mod heap;
+pub mod hostile;
+pub mod library;
 pub mod link;
+pub mod observe;
 pub mod plant;
+pub mod scenario;
+pub mod seeds;
+mod step;
 pub mod world;
 
 pub use checks::{Checks, Violation};
 pub use disk::{Disk, DiskFaults};
-pub use link::{Link, Links};
+pub use fact::Fact;
+pub use link::{Burst, Link, Links, Passage, Split};
+pub use observe::{Class, LossCause, Observed, Observer};
 pub use plant::Plant;
+pub use scenario::{Arm, Scenario, ScenarioError};
 pub use world::{Counters, World, WorldConfig};
