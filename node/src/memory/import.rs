@@ -317,6 +317,18 @@ impl Import<'_> {
 
     /// Draws the contrasts of every task that this import touched.
     fn contrast(&mut self, events: &mpsc::Sender<ImportEvent>) -> Answer<()> {
+        let together = self.contrasts()?;
+        if together.lessons.is_empty() && together.no_lesson.is_empty() {
+            return Ok(());
+        }
+        self.count(&together);
+        self.done.files -= 1; // It is no file.
+        // Nobody may be listening any more; it is durable all the same.
+        let _ = events.blocking_send(ImportEvent::File(together));
+        Ok(())
+    }
+
+    fn contrasts(&mut self) -> Answer<ImportedFile> {
         let mut together = ImportedFile { path: "(runs of one task together)".into(), ..ImportedFile::default() };
         for task in std::mem::take(&mut self.tasks) {
             let task = task_in_bank(&self.bank.id, &task);
@@ -340,14 +352,7 @@ impl Import<'_> {
                 self.memory.write(&self.bank.id, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
             together.lessons.extend(records.iter().filter_map(|r| r.claim().body()).map(|id| id.to_string()));
         }
-        if together.lessons.is_empty() && together.no_lesson.is_empty() {
-            return Ok(());
-        }
-        self.count(&together);
-        self.done.files -= 1; // It is no file.
-        // Nobody may be listening any more; it is durable all the same.
-        let _ = events.blocking_send(ImportEvent::File(together));
-        Ok(())
+        Ok(together)
     }
 
     /// The runs of a task that a contrast is drawn from: none unless it has both outcomes, else the first of each by digest,
@@ -394,6 +399,47 @@ impl Import<'_> {
     }
 }
 
+/// A run that just ended, ready to be written.
+pub(super) struct Finished {
+    pub row: RunRow,
+    /// What it teaches by itself.
+    pub claims: Vec<(Claim, Option<Lesson>)>,
+    /// Why it teaches nothing.
+    pub no_lesson: Vec<api::NoLesson>,
+}
+
+impl Memory {
+    /// What a run that ended here comes to in a bank, as if it had been imported. Nothing is written.
+    pub(super) fn finish(&self, bank: &StoreBank, run: &Run) -> Finished {
+        self.with_import(bank, |import| {
+            let digest = in_bank(&bank.id, &run.digest());
+            let outcome = Outcome::from(run.outcome.status);
+            let task_key = task_in_bank(&bank.id, &run.task_key);
+            let row = RunRow { digest, task_key, outcome, bytes: canonical::encode(run) };
+            let mut no_lesson = Vec::new();
+            let runs = std::slice::from_ref(run);
+            let claims = import.claims(learn::separately(runs, &|id| import.given(id)), runs, &mut no_lesson);
+            Finished { row, claims, no_lesson }
+        })
+    }
+
+    /// Draws the contrast of a task from what the bank holds of it; ids of the lessons, and why there are none.
+    pub(super) fn contrast_task(&self, bank: &StoreBank, task_key: &str) -> Answer<(Vec<String>, Vec<api::NoLesson>)> {
+        self.with_import(bank, |import| {
+            import.tasks.insert(task_key.to_owned());
+            let together = import.contrasts()?;
+            Ok((together.lessons, together.no_lesson))
+        })
+    }
+
+    fn with_import<T>(&self, bank: &StoreBank, f: impl FnOnce(&mut Import<'_>) -> T) -> T {
+        // Nobody listens.
+        let (events, _) = mpsc::channel(1);
+        let (done, tasks) = (api::ImportResponse::default(), BTreeSet::new());
+        f(&mut Import { memory: self, bank: bank.clone(), events: &events, total_bytes: 0, done_bytes: 0, done, tasks })
+    }
+}
+
 /// What a run is known by in one bank: importing it into another bank is news there.
 fn in_bank(bank: &BankId, digest: &RunDigest) -> RunDigest {
     let mut hasher = blake3::Hasher::new_derive_key("folklore 2026 run in bank v1");
@@ -414,7 +460,7 @@ pub(crate) fn lesson_of(draft: &Draft) -> Result<Lesson, LessonError> {
 }
 
 /// Takes secrets and what tells who and where out of every text of a run, before anything is hashed or stored.
-pub(crate) fn clean_run(run: &mut Run) {
+pub(crate) fn clean_run(run: &mut Run) -> Struck {
     let mut struck = Struck::default();
     let Run { task_key, task, domain, agent, attempt: _, source, steps, outcome, tags, injected } = run;
     for text in [task_key, task, domain, agent, source].into_iter().chain(tags).chain(injected) {
@@ -430,4 +476,5 @@ pub(crate) fn clean_run(run: &mut Run) {
         struck.clean(text);
     }
     run.tidy();
+    struck
 }

@@ -6,7 +6,7 @@ use folklore_protocol::{
     claim::MAX_REASON_BYTES,
 };
 use folklore_store::{
-    bank::{BankInfo as StoreBank, Batch, ClaimOutcome},
+    bank::{BankInfo as StoreBank, Batch, ClaimOutcome, Written},
     catalogue::Wish,
     redact::{Classes, Fired, redact},
 };
@@ -19,7 +19,7 @@ use crate::{
 
 /// Counts of what was taken out, by rule.
 #[derive(Debug, Default)]
-pub(super) struct Struck(std::collections::BTreeMap<&'static str, u64>);
+pub(crate) struct Struck(std::collections::BTreeMap<&'static str, u64>);
 
 impl Struck {
     /// Redacts a text in place, for storing and for leaving the node.
@@ -44,7 +44,7 @@ impl Struck {
         }
     }
 
-    fn report(self) -> Vec<api::Redacted> {
+    pub(super) fn report(self) -> Vec<api::Redacted> {
         self.0.into_iter().map(|(rule, count)| api::Redacted { rule: rule.into(), count }).collect()
     }
 }
@@ -89,6 +89,16 @@ impl Memory {
     ) -> Answer<(Vec<Record>, Vec<folklore_store::runs::RunOutcome>)> {
         let bodies: Vec<Option<Lesson>> = batch.claims.iter().map(|(_, lesson)| lesson.clone()).collect();
         let written = self.0.store.write(*bank, &self.0.key, self.now_ms(), batch).map_err(write_failed)?;
+        self.publish(bank, written, bodies)
+    }
+
+    /// Tells the catalogue and the peers of what was written; `bodies` are those of its claims.
+    pub(super) fn publish(
+        &self,
+        bank: &BankId,
+        written: Written,
+        bodies: Vec<Option<Lesson>>,
+    ) -> Answer<(Vec<Record>, Vec<folklore_store::runs::RunOutcome>)> {
         let mut fresh: Vec<(Record, Option<Lesson>)> = Vec::new();
         for (outcome, body) in written.claims.into_iter().zip(bodies) {
             if let ClaimOutcome::Written(record) = outcome {
