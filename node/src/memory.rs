@@ -3,9 +3,11 @@
 //! A success is answered after its effect is durable. What reads or writes the disk runs on blocking threads.
 
 mod import;
+mod merge;
 mod network;
 mod recall;
 mod runs;
+mod secrets;
 mod teach;
 
 pub(crate) use import::{clean_run, lesson_of};

@@ -4,6 +4,7 @@
 //! disk; a hit is read from there. A lesson whose text would be redacted here is kept in the set but not shown: it came
 //! from a node with older rules, or from one that does not care.
 
+mod same;
 mod second;
 
 use std::{

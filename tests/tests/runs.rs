@@ -191,7 +191,7 @@ fn a_run_goes_on_by_its_task_and_teaches_when_it_ends() {
     let mut node = Node::started("shop");
     let known = node.teach(&lesson("zirconium"));
     let task = "Recall what is known of zirconium and order more of it";
-    let begun = node.json(["begin", task, "--name", "desk-7", "--agent", "clerk"]);
+    let begun = node.json(["begin", task, "--name", "desk-7", "--agent", "clerk", "--domain", "coding"]);
     assert_eq!((&begun["run"], &begun["shared"]), (&json!("desk-7@1"), &json!(false)));
     let record = |node: &Node, run: &str, step: Value| node.run_with(["step", run], &step.to_string());
     let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
@@ -219,7 +219,9 @@ fn a_run_goes_on_by_its_task_and_teaches_when_it_ends() {
     assert!(!held.to_string().contains(&secret));
     let fenced = record(&node, "desk-7@1", json!({"n": 2, "action": "pay"})).code(5);
     assert!(fenced.one_line().contains("desk-7@2"), "{}", fenced.one_line());
-    record(&node, "desk-7@2", json!({"n": 2, "action": "pay", "observation": "paid"})).ok();
+    let trouble = "<returncode>1</returncode>\n<output>\nValueError: order_of zirconium is empty\n</output>";
+    let ran = json!({"n": 2, "action": "python order.py zirconium", "observation": trouble});
+    record(&node, "desk-7@2", ran).ok();
 
     // What the run was given is not given again, and stands in what is learned from it.
     let request = json!({"task": "order more zirconium", "run": "desk-7@2"});
@@ -238,7 +240,7 @@ fn a_run_goes_on_by_its_task_and_teaches_when_it_ends() {
     assert!(node.run(["resume", "desk-7"]).code(1).one_line().contains("ended"));
     assert!(node.run(["resume", "--task", task]).code(4).one_line().contains("no run of the task"));
     let lessons = ended["lessons"].as_array().expect("a list");
-    assert!(!lessons.is_empty(), "a failed run with a reason teaches: {ended}");
+    assert!(!lessons.is_empty(), "a failed run that shows its error teaches: {ended}");
     let shown = node.show(&text(&lessons[0]));
     assert_eq!(shown["claims"][0]["evidence"]["outcome"], "failure", "{shown}");
 }

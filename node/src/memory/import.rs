@@ -24,7 +24,9 @@ use folklore_store::{
 use tokio::sync::mpsc;
 
 use super::{
-    Memory, read_failed,
+    Memory,
+    merge::{Fresh, taught},
+    read_failed,
     teach::{Struck, brief},
 };
 use crate::{
@@ -233,9 +235,10 @@ impl Import<'_> {
             fresh.push(run);
         }
         let induced = learn::separately(&fresh, &|id| self.given(id));
-        let mut claims = self.claims(induced, &fresh, &mut file.no_lesson);
+        let mut known = Fresh::default();
+        let mut claims = self.claims(induced, &fresh, &mut known, &mut file.no_lesson)?;
         file.no_lesson.truncate(MAX_REPORTED);
-        self.imported(lessons, &mut claims, file);
+        self.imported(lessons, &mut known, &mut claims, file)?;
         let (records, outcomes) =
             self.memory.write(&self.bank.id, Batch { claims, runs: rows, skip_if_taught: true })?;
         for outcome in outcomes {
@@ -249,19 +252,22 @@ impl Import<'_> {
     }
 
     /// Claims on lessons of other banks.
-    fn imported(&self, lessons: Vec<BankLesson>, claims: &mut Vec<(Claim, Option<Lesson>)>, file: &mut ImportedFile) {
+    fn imported(
+        &mut self,
+        lessons: Vec<BankLesson>,
+        known: &mut Fresh,
+        claims: &mut Vec<(Claim, Option<Lesson>)>,
+        file: &mut ImportedFile,
+    ) -> Answer<()> {
         for BankLesson { source, mut fields, mut evidence } in lessons {
             let mut struck = Struck::default();
             struck.clean_draft(&mut fields);
             struck.clean(&mut evidence.agent);
             struck.clean(&mut evidence.judged_by);
             match Lesson::new(fields) {
-                Ok(lesson)
-                    if self.has_spoken(&lesson) || claims.iter().any(|(_, old)| old.as_ref() == Some(&lesson)) =>
-                {
-                    file.duplicates += 1;
-                }
+                Ok(lesson) if self.has_spoken(&lesson) || taught(claims, &lesson.id()) => file.duplicates += 1,
                 Ok(lesson) => {
+                    let Some(lesson) = self.merged(lesson, known, claims)? else { continue };
                     let claim = Claim::Taught { lesson_id: lesson.id(), evidence: evidence.normalised() };
                     claims.push((claim, Some(lesson)));
                 }
@@ -273,6 +279,20 @@ impl Import<'_> {
                 }),
             }
         }
+        Ok(())
+    }
+
+    /// The lesson that a claim is to be made on; `None` if this node makes it already.
+    fn merged(
+        &mut self,
+        lesson: Lesson,
+        known: &mut Fresh,
+        claims: &[(Claim, Option<Lesson>)],
+    ) -> Answer<Option<Lesson>> {
+        let (held, merged) = self.memory.settled(&self.bank.id, known, lesson)?;
+        self.done.merged += u64::from(merged);
+        let said = merged && (self.has_spoken(&held) || taught(claims, &held.id()));
+        Ok((!said).then_some(held))
     }
 
     /// Whether this node once taught a lesson in this bank; it may have been withdrawn since, and is not taught again.
@@ -287,11 +307,12 @@ impl Import<'_> {
     }
 
     fn claims(
-        &self,
+        &mut self,
         induced: Induced,
         runs: &[Run],
+        known: &mut Fresh,
         no_lesson: &mut Vec<api::NoLesson>,
-    ) -> Vec<(Claim, Option<Lesson>)> {
+    ) -> Answer<Vec<(Claim, Option<Lesson>)>> {
         let digests: BTreeMap<&str, String> =
             runs.iter().map(|r| (r.source.as_str(), digest_hex(&r.digest()))).collect();
         for none in induced.no_lesson {
@@ -306,13 +327,14 @@ impl Import<'_> {
             match lesson_of(&draft) {
                 Ok(lesson) if self.has_spoken(&lesson) => {}
                 Ok(lesson) => {
+                    let Some(lesson) = self.merged(lesson, known, &claims)? else { continue };
                     let claim = Claim::Taught { lesson_id: lesson.id(), evidence: draft.evidence };
                     claims.push((claim, Some(lesson)));
                 }
                 Err(error) => no_lesson.push(api::NoLesson { run: String::new(), reason: error.to_string() }),
             }
         }
-        claims
+        Ok(claims)
     }
 
     /// Draws the contrasts of every task that this import touched.
@@ -347,7 +369,7 @@ impl Import<'_> {
                 continue;
             }
             let induced = learn::contrast(&runs.iter().collect::<Vec<_>>(), &|id| self.given(id));
-            let claims = self.claims(induced, &runs, &mut together.no_lesson);
+            let claims = self.claims(induced, &runs, &mut Fresh::default(), &mut together.no_lesson)?;
             let (records, _) =
                 self.memory.write(&self.bank.id, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
             together.lessons.extend(records.iter().filter_map(|r| r.claim().body()).map(|id| id.to_string()));
@@ -410,7 +432,7 @@ pub(super) struct Finished {
 
 impl Memory {
     /// What a run that ended here comes to in a bank, as if it had been imported. Nothing is written.
-    pub(super) fn finish(&self, bank: &StoreBank, run: &Run) -> Finished {
+    pub(super) fn finish(&self, bank: &StoreBank, run: &Run) -> Answer<Finished> {
         self.with_import(bank, |import| {
             let digest = in_bank(&bank.id, &run.digest());
             let outcome = Outcome::from(run.outcome.status);
@@ -418,8 +440,9 @@ impl Memory {
             let row = RunRow { digest, task_key, outcome, bytes: canonical::encode(run) };
             let mut no_lesson = Vec::new();
             let runs = std::slice::from_ref(run);
-            let claims = import.claims(learn::separately(runs, &|id| import.given(id)), runs, &mut no_lesson);
-            Finished { row, claims, no_lesson }
+            let induced = learn::separately(runs, &|id| import.given(id));
+            let claims = import.claims(induced, runs, &mut Fresh::default(), &mut no_lesson)?;
+            Ok(Finished { row, claims, no_lesson })
         })
     }
 

@@ -123,7 +123,7 @@ impl Memory {
         let state = held.info.state;
         let mut finished = finished(held, &request);
         clean_run(&mut finished);
-        let Finished { row, claims, mut no_lesson } = self.finish(&bank, &finished);
+        let Finished { row, claims, mut no_lesson } = self.finish(&bank, &finished)?;
         // A policy that changed meanwhile keeps the lessons out; the run is this node's own.
         let claims = match self.check_may_write(&bank) {
             Ok(()) => claims,

@@ -11,7 +11,7 @@ use folklore_store::{
     redact::{Classes, Fired, redact},
 };
 
-use super::{Memory, read_failed, stopping, write_failed};
+use super::{Memory, merge::Fresh, read_failed, stopping, write_failed};
 use crate::{
     api::{self, Answer, ApiError},
     engine,
@@ -69,10 +69,12 @@ impl Memory {
             evidence.judged_by = judged_by;
         }
         let id = lesson.id();
-        let new = !self.0.catalogue.teaches(&bank.id, &id);
-        let claim = Claim::Taught { lesson_id: id, evidence: evidence.normalised() };
-        self.claim(&bank, vec![(claim, Some(lesson))])?;
-        Ok(api::TeachResponse { id: id.to_string(), new, merged_into: None, redacted: struck.report() })
+        let (held, merged) = self.settled(&bank.id, &mut Fresh::default(), lesson)?;
+        let new = !merged && !self.0.catalogue.teaches(&bank.id, &id);
+        let claim = Claim::Taught { lesson_id: held.id(), evidence: evidence.normalised() };
+        let merged_into = merged.then(|| held.id().to_string());
+        self.claim(&bank, vec![(claim, Some(held))])?;
+        Ok(api::TeachResponse { id: id.to_string(), new, merged_into, redacted: struck.report() })
     }
 
     /// Signs and stores claims, and tells the catalogue and the peers. Durable when it returns.

@@ -279,6 +279,20 @@ impl Store {
         self.index().tasks.get(task_key).cloned().unwrap_or_default()
     }
 
+    /// The digests of all runs held, in the order in which they came.
+    pub fn run_digests(&self) -> Vec<RunDigest> {
+        let durable = self.0.queue.durable();
+        let mut runs: Vec<(u64, RunDigest)> = self
+            .index()
+            .runs
+            .iter()
+            .map(|(digest, run)| (run.arrival, *digest))
+            .filter(|(at, _)| *at < durable)
+            .collect();
+        runs.sort_unstable();
+        runs.into_iter().map(|(_, digest)| digest).collect()
+    }
+
     /// Runs held.
     pub fn run_count(&self) -> usize {
         self.index().runs.len()
