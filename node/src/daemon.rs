@@ -127,6 +127,10 @@ impl Daemon {
         let own = home.bank()?;
         let options = home.network_settings()?.under(options, home.dir());
         let second = second_embedder(&home, &options)?;
+        // Before anything is read or taken in.
+        if let Some(allow) = home.allow_list()? {
+            allow.install().map_err(|error| DaemonError::System(error.to_string()))?;
+        }
         let door = http::bind(options.http).await?;
         let http = door.local_addr().map_err(|error| DaemonError::System(error.to_string()))?;
 

@@ -27,7 +27,7 @@ use folklore_protocol::{
     canonical::{Lines, normalise},
     identity::{AuthorId, Keypair},
 };
-use folklore_store::bank::BankInfo;
+use folklore_store::{bank::BankInfo, redact::Allow};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -55,6 +55,8 @@ const DAEMON: &str = "daemon.json";
 const TOKEN: &str = "door.token";
 const NETWORK: &str = "network.json";
 const EMBEDDER: &str = "embedder.json";
+/// Values that redaction leaves alone, one a line.
+const ALLOW: &str = "redact.allow";
 const STORE: &str = "store";
 
 /// Why something about a home did not work. Nothing in it was changed.
@@ -390,6 +392,18 @@ impl Home {
             reason,
             remedy: "put that right in it, or remove it",
         })
+    }
+
+    /// What `redact.allow` says; without that file, `None`.
+    pub fn allow_list(&self) -> Result<Option<Allow>, HomeError> {
+        let Some(bytes) = self.read(ALLOW)? else { return Ok(None) };
+        let damaged = |reason: String| HomeError::Damaged {
+            path: self.dir.join(ALLOW),
+            reason,
+            remedy: "put that right in it, or remove it",
+        };
+        let text = String::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8 text".into()))?;
+        Allow::parse(&text).map(Some).map_err(|error| damaged(error.to_string()))
     }
 
     /// Takes the notice back, at a clean stop.

@@ -3,8 +3,11 @@
 //! A success is answered after its effect is durable. What reads or writes the disk runs on blocking threads.
 
 mod import;
+mod merge;
 mod network;
 mod recall;
+mod runs;
+mod secrets;
 mod teach;
 
 pub(crate) use import::{clean_run, lesson_of};
@@ -296,6 +299,26 @@ impl MemoryApi for Memory {
             self.0.metrics.recalled(network, began.elapsed());
         }
         answer
+    }
+
+    async fn begin(&self, request: api::BeginRequest) -> Answer<api::BeginResponse> {
+        self.blocking(move |m| m.begin_now(request)).await
+    }
+
+    async fn step(&self, request: api::StepRequest) -> Answer<api::StepResponse> {
+        self.blocking(move |m| m.step_now(request)).await
+    }
+
+    async fn end(&self, request: api::EndRequest) -> Answer<api::EndResponse> {
+        self.blocking(move |m| m.end_run_now(request)).await
+    }
+
+    async fn resume(&self, request: api::ResumeRequest) -> Answer<api::ResumeResponse> {
+        self.blocking(move |m| m.resume_now(&request)).await
+    }
+
+    async fn runs(&self, request: api::RunsRequest) -> Answer<api::RunsResponse> {
+        self.blocking(move |m| Ok(m.runs_now(&request))).await
     }
 
     async fn show(&self, request: api::ShowRequest) -> Answer<api::ShowResponse> {

@@ -23,6 +23,12 @@
 //! run_digests_of_task(&str) -> Vec<RunDigest>             run_count() -> usize
 //! run_outcome(&RunDigest) -> Option<Outcome>              upkeep() -> Upkeep
 //! rewrite() -> Result<Rewritten, RewriteError>
+//!
+//! begin_run(NewRun, at_ms) -> Result<Lease, RunError>     record_step(&Lease, n, &Step, at_ms) -> Result<StepDone, _>
+//! take_lease(name, at_ms) -> Result<Lease, RunError>      mark_started(&Lease, n, &Step, at_ms) -> Result<(), RunError>
+//! checkpoint(name) -> Result<Checkpoint, RunError>        note_given(&Lease, &[LessonId]) -> Result<(), RunError>
+//! end_run(&Keypair, at_ms, Batch, &Ending) -> Result<Written, RunError>             runs_here() -> Vec<RunInfo>
+//!
 //! counts() -> Counts      record_count(&BankId) -> usize  notes() -> Vec<String>     syncs() -> u64
 //! verify(FnMut(VerifyProgress)) -> Result<VerifyReport, ReadError>
 //! ```
@@ -32,6 +38,7 @@ mod facts;
 mod incoming;
 mod index;
 mod keeper;
+mod logs;
 mod marker;
 mod parallel;
 mod queue;

@@ -4,6 +4,7 @@
 //! disk; a hit is read from there. A lesson whose text would be redacted here is kept in the set but not shown: it came
 //! from a node with older rules, or from one that does not care.
 
+mod same;
 mod second;
 
 use std::{
@@ -106,6 +107,8 @@ pub struct Wish {
     /// Lessons learned from these tasks are left out, as an evaluation must that recalls for the very tasks the bank was
     /// filled with. A task is the whole text that an agent was given, or a lesson's `task`.
     pub exclude_tasks: Vec<String>,
+    /// Lessons that are left out: a run was given them before.
+    pub exclude: Vec<LessonId>,
     /// Whether to tell how each hit was scored.
     pub explain: bool,
 }
@@ -346,7 +349,7 @@ impl Catalogue {
         };
         let weight = |slot: u32| {
             let Some(entry) = inner.entries.get(slot as usize) else { return 0.0 };
-            if !fits(entry.kind, &entry.domain, &|| entry.task) {
+            if wish.exclude.contains(&entry.id) || !fits(entry.kind, &entry.domain, &|| entry.task) {
                 return 0.0;
             }
             let views = entry.views.iter().filter(|(bank, ..)| in_scope(bank));
@@ -356,7 +359,8 @@ impl Catalogue {
             .iter()
             .zip(&texts)
             .map(|(o, text)| {
-                let wanted = fits(o.lesson.kind, &o.lesson.domain, &|| task_key(&o.lesson.task));
+                let wanted = !wish.exclude.contains(&o.lesson.id())
+                    && fits(o.lesson.kind, &o.lesson.domain, &|| task_key(&o.lesson.task));
                 // It may have come in meanwhile.
                 let shown = wanted && secret_in(&o.lesson).is_none() && !inner.by_id.contains_key(&o.lesson.id());
                 External { task: &o.lesson.task, text, weight: if shown { OFFERED_WEIGHT } else { 0.0 } }

@@ -4,9 +4,11 @@
 //! one JSON object; everything else goes to stderr. An error is one line and one of the exit codes of [`ErrorCode`].
 
 mod bank;
+mod begin;
 mod client;
 mod demo;
 mod doctor;
+mod end;
 mod eval;
 mod formats;
 mod import;
@@ -16,8 +18,11 @@ mod output;
 mod peers;
 mod rate;
 mod recall;
+mod resume;
+mod runs;
 mod show;
 mod status;
+mod step;
 mod sync;
 mod teach;
 #[cfg(test)]
@@ -89,6 +94,16 @@ enum Command {
     Up(up::UpArgs),
     /// Show what the node is, holds and is connected to
     Status,
+    /// Begin a run: what an agent does is kept from step to step
+    Begin(begin::BeginArgs),
+    /// Record a step of a run, given as JSON on stdin
+    Step(step::StepArgs),
+    /// End a run and learn from it
+    End(end::EndArgs),
+    /// Go on with a run after a crash, or take it over
+    Resume(resume::ResumeArgs),
+    /// List the runs under way
+    Runs(runs::RunsArgs),
     /// Read finished runs from files and learn from them
     Import(import::ImportArgs),
     /// Store one lesson, given as JSON on stdin
@@ -202,6 +217,11 @@ fn dispatch(command: Command, launch: impl Launch, context: &mut Context) -> Ans
         Command::Demo => wait(demo::run(context)),
         Command::Init(args) => wait(init::run(args, context)),
         Command::Status => wait(status::run(context)),
+        Command::Begin(args) => wait(begin::run(args, context)),
+        Command::Step(args) => wait(step::run(args, context)),
+        Command::End(args) => wait(end::run(args, context)),
+        Command::Resume(args) => wait(resume::run(args, context)),
+        Command::Runs(args) => wait(runs::run(args, context)),
         Command::Import(args) => wait(import::run(args, context)),
         Command::Teach(args) => wait(teach::run(args, context)),
         Command::Recall(args) => wait(recall::run(args, context)),

@@ -24,7 +24,9 @@ use folklore_store::{
 use tokio::sync::mpsc;
 
 use super::{
-    Memory, read_failed,
+    Memory,
+    merge::{Fresh, taught},
+    read_failed,
     teach::{Struck, brief},
 };
 use crate::{
@@ -233,9 +235,10 @@ impl Import<'_> {
             fresh.push(run);
         }
         let induced = learn::separately(&fresh, &|id| self.given(id));
-        let mut claims = self.claims(induced, &fresh, &mut file.no_lesson);
+        let mut known = Fresh::default();
+        let mut claims = self.claims(induced, &fresh, &mut known, &mut file.no_lesson)?;
         file.no_lesson.truncate(MAX_REPORTED);
-        self.imported(lessons, &mut claims, file);
+        self.imported(lessons, &mut known, &mut claims, file)?;
         let (records, outcomes) =
             self.memory.write(&self.bank.id, Batch { claims, runs: rows, skip_if_taught: true })?;
         for outcome in outcomes {
@@ -249,19 +252,22 @@ impl Import<'_> {
     }
 
     /// Claims on lessons of other banks.
-    fn imported(&self, lessons: Vec<BankLesson>, claims: &mut Vec<(Claim, Option<Lesson>)>, file: &mut ImportedFile) {
+    fn imported(
+        &mut self,
+        lessons: Vec<BankLesson>,
+        known: &mut Fresh,
+        claims: &mut Vec<(Claim, Option<Lesson>)>,
+        file: &mut ImportedFile,
+    ) -> Answer<()> {
         for BankLesson { source, mut fields, mut evidence } in lessons {
             let mut struck = Struck::default();
             struck.clean_draft(&mut fields);
             struck.clean(&mut evidence.agent);
             struck.clean(&mut evidence.judged_by);
             match Lesson::new(fields) {
-                Ok(lesson)
-                    if self.has_spoken(&lesson) || claims.iter().any(|(_, old)| old.as_ref() == Some(&lesson)) =>
-                {
-                    file.duplicates += 1;
-                }
+                Ok(lesson) if self.has_spoken(&lesson) || taught(claims, &lesson.id()) => file.duplicates += 1,
                 Ok(lesson) => {
+                    let Some(lesson) = self.merged(lesson, known, claims)? else { continue };
                     let claim = Claim::Taught { lesson_id: lesson.id(), evidence: evidence.normalised() };
                     claims.push((claim, Some(lesson)));
                 }
@@ -273,6 +279,20 @@ impl Import<'_> {
                 }),
             }
         }
+        Ok(())
+    }
+
+    /// The lesson that a claim is to be made on; `None` if this node makes it already.
+    fn merged(
+        &mut self,
+        lesson: Lesson,
+        known: &mut Fresh,
+        claims: &[(Claim, Option<Lesson>)],
+    ) -> Answer<Option<Lesson>> {
+        let (held, merged) = self.memory.settled(&self.bank.id, known, lesson)?;
+        self.done.merged += u64::from(merged);
+        let said = merged && (self.has_spoken(&held) || taught(claims, &held.id()));
+        Ok((!said).then_some(held))
     }
 
     /// Whether this node once taught a lesson in this bank; it may have been withdrawn since, and is not taught again.
@@ -287,11 +307,12 @@ impl Import<'_> {
     }
 
     fn claims(
-        &self,
+        &mut self,
         induced: Induced,
         runs: &[Run],
+        known: &mut Fresh,
         no_lesson: &mut Vec<api::NoLesson>,
-    ) -> Vec<(Claim, Option<Lesson>)> {
+    ) -> Answer<Vec<(Claim, Option<Lesson>)>> {
         let digests: BTreeMap<&str, String> =
             runs.iter().map(|r| (r.source.as_str(), digest_hex(&r.digest()))).collect();
         for none in induced.no_lesson {
@@ -306,17 +327,30 @@ impl Import<'_> {
             match lesson_of(&draft) {
                 Ok(lesson) if self.has_spoken(&lesson) => {}
                 Ok(lesson) => {
+                    let Some(lesson) = self.merged(lesson, known, &claims)? else { continue };
                     let claim = Claim::Taught { lesson_id: lesson.id(), evidence: draft.evidence };
                     claims.push((claim, Some(lesson)));
                 }
                 Err(error) => no_lesson.push(api::NoLesson { run: String::new(), reason: error.to_string() }),
             }
         }
-        claims
+        Ok(claims)
     }
 
     /// Draws the contrasts of every task that this import touched.
     fn contrast(&mut self, events: &mpsc::Sender<ImportEvent>) -> Answer<()> {
+        let together = self.contrasts()?;
+        if together.lessons.is_empty() && together.no_lesson.is_empty() {
+            return Ok(());
+        }
+        self.count(&together);
+        self.done.files -= 1; // It is no file.
+        // Nobody may be listening any more; it is durable all the same.
+        let _ = events.blocking_send(ImportEvent::File(together));
+        Ok(())
+    }
+
+    fn contrasts(&mut self) -> Answer<ImportedFile> {
         let mut together = ImportedFile { path: "(runs of one task together)".into(), ..ImportedFile::default() };
         for task in std::mem::take(&mut self.tasks) {
             let task = task_in_bank(&self.bank.id, &task);
@@ -335,19 +369,12 @@ impl Import<'_> {
                 continue;
             }
             let induced = learn::contrast(&runs.iter().collect::<Vec<_>>(), &|id| self.given(id));
-            let claims = self.claims(induced, &runs, &mut together.no_lesson);
+            let claims = self.claims(induced, &runs, &mut Fresh::default(), &mut together.no_lesson)?;
             let (records, _) =
                 self.memory.write(&self.bank.id, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
             together.lessons.extend(records.iter().filter_map(|r| r.claim().body()).map(|id| id.to_string()));
         }
-        if together.lessons.is_empty() && together.no_lesson.is_empty() {
-            return Ok(());
-        }
-        self.count(&together);
-        self.done.files -= 1; // It is no file.
-        // Nobody may be listening any more; it is durable all the same.
-        let _ = events.blocking_send(ImportEvent::File(together));
-        Ok(())
+        Ok(together)
     }
 
     /// The runs of a task that a contrast is drawn from: none unless it has both outcomes, else the first of each by digest,
@@ -394,6 +421,48 @@ impl Import<'_> {
     }
 }
 
+/// A run that just ended, ready to be written.
+pub(super) struct Finished {
+    pub row: RunRow,
+    /// What it teaches by itself.
+    pub claims: Vec<(Claim, Option<Lesson>)>,
+    /// Why it teaches nothing.
+    pub no_lesson: Vec<api::NoLesson>,
+}
+
+impl Memory {
+    /// What a run that ended here comes to in a bank, as if it had been imported. Nothing is written.
+    pub(super) fn finish(&self, bank: &StoreBank, run: &Run) -> Answer<Finished> {
+        self.with_import(bank, |import| {
+            let digest = in_bank(&bank.id, &run.digest());
+            let outcome = Outcome::from(run.outcome.status);
+            let task_key = task_in_bank(&bank.id, &run.task_key);
+            let row = RunRow { digest, task_key, outcome, bytes: canonical::encode(run) };
+            let mut no_lesson = Vec::new();
+            let runs = std::slice::from_ref(run);
+            let induced = learn::separately(runs, &|id| import.given(id));
+            let claims = import.claims(induced, runs, &mut Fresh::default(), &mut no_lesson)?;
+            Ok(Finished { row, claims, no_lesson })
+        })
+    }
+
+    /// Draws the contrast of a task from what the bank holds of it; ids of the lessons, and why there are none.
+    pub(super) fn contrast_task(&self, bank: &StoreBank, task_key: &str) -> Answer<(Vec<String>, Vec<api::NoLesson>)> {
+        self.with_import(bank, |import| {
+            import.tasks.insert(task_key.to_owned());
+            let together = import.contrasts()?;
+            Ok((together.lessons, together.no_lesson))
+        })
+    }
+
+    fn with_import<T>(&self, bank: &StoreBank, f: impl FnOnce(&mut Import<'_>) -> T) -> T {
+        // Nobody listens.
+        let (events, _) = mpsc::channel(1);
+        let (done, tasks) = (api::ImportResponse::default(), BTreeSet::new());
+        f(&mut Import { memory: self, bank: bank.clone(), events: &events, total_bytes: 0, done_bytes: 0, done, tasks })
+    }
+}
+
 /// What a run is known by in one bank: importing it into another bank is news there.
 fn in_bank(bank: &BankId, digest: &RunDigest) -> RunDigest {
     let mut hasher = blake3::Hasher::new_derive_key("folklore 2026 run in bank v1");
@@ -414,7 +483,7 @@ pub(crate) fn lesson_of(draft: &Draft) -> Result<Lesson, LessonError> {
 }
 
 /// Takes secrets and what tells who and where out of every text of a run, before anything is hashed or stored.
-pub(crate) fn clean_run(run: &mut Run) {
+pub(crate) fn clean_run(run: &mut Run) -> Struck {
     let mut struck = Struck::default();
     let Run { task_key, task, domain, agent, attempt: _, source, steps, outcome, tags, injected } = run;
     for text in [task_key, task, domain, agent, source].into_iter().chain(tags).chain(injected) {
@@ -430,4 +499,5 @@ pub(crate) fn clean_run(run: &mut Run) {
         struck.clean(text);
     }
     run.tidy();
+    struck
 }

@@ -6,12 +6,12 @@ use folklore_protocol::{
     claim::MAX_REASON_BYTES,
 };
 use folklore_store::{
-    bank::{BankInfo as StoreBank, Batch, ClaimOutcome},
+    bank::{BankInfo as StoreBank, Batch, ClaimOutcome, Written},
     catalogue::Wish,
     redact::{Classes, Fired, redact},
 };
 
-use super::{Memory, read_failed, stopping, write_failed};
+use super::{Memory, merge::Fresh, read_failed, stopping, write_failed};
 use crate::{
     api::{self, Answer, ApiError},
     engine,
@@ -19,7 +19,7 @@ use crate::{
 
 /// Counts of what was taken out, by rule.
 #[derive(Debug, Default)]
-pub(super) struct Struck(std::collections::BTreeMap<&'static str, u64>);
+pub(crate) struct Struck(std::collections::BTreeMap<&'static str, u64>);
 
 impl Struck {
     /// Redacts a text in place, for storing and for leaving the node.
@@ -44,7 +44,7 @@ impl Struck {
         }
     }
 
-    fn report(self) -> Vec<api::Redacted> {
+    pub(super) fn report(self) -> Vec<api::Redacted> {
         self.0.into_iter().map(|(rule, count)| api::Redacted { rule: rule.into(), count }).collect()
     }
 }
@@ -69,10 +69,12 @@ impl Memory {
             evidence.judged_by = judged_by;
         }
         let id = lesson.id();
-        let new = !self.0.catalogue.teaches(&bank.id, &id);
-        let claim = Claim::Taught { lesson_id: id, evidence: evidence.normalised() };
-        self.claim(&bank, vec![(claim, Some(lesson))])?;
-        Ok(api::TeachResponse { id: id.to_string(), new, merged_into: None, redacted: struck.report() })
+        let (held, merged) = self.settled(&bank.id, &mut Fresh::default(), lesson)?;
+        let new = !merged && !self.0.catalogue.teaches(&bank.id, &id);
+        let claim = Claim::Taught { lesson_id: held.id(), evidence: evidence.normalised() };
+        let merged_into = merged.then(|| held.id().to_string());
+        self.claim(&bank, vec![(claim, Some(held))])?;
+        Ok(api::TeachResponse { id: id.to_string(), new, merged_into, redacted: struck.report() })
     }
 
     /// Signs and stores claims, and tells the catalogue and the peers. Durable when it returns.
@@ -89,6 +91,16 @@ impl Memory {
     ) -> Answer<(Vec<Record>, Vec<folklore_store::runs::RunOutcome>)> {
         let bodies: Vec<Option<Lesson>> = batch.claims.iter().map(|(_, lesson)| lesson.clone()).collect();
         let written = self.0.store.write(*bank, &self.0.key, self.now_ms(), batch).map_err(write_failed)?;
+        self.publish(bank, written, bodies)
+    }
+
+    /// Tells the catalogue and the peers of what was written; `bodies` are those of its claims.
+    pub(super) fn publish(
+        &self,
+        bank: &BankId,
+        written: Written,
+        bodies: Vec<Option<Lesson>>,
+    ) -> Answer<(Vec<Record>, Vec<folklore_store::runs::RunOutcome>)> {
         let mut fresh: Vec<(Record, Option<Lesson>)> = Vec::new();
         for (outcome, body) in written.claims.into_iter().zip(bodies) {
             if let ClaimOutcome::Written(record) = outcome {

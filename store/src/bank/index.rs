@@ -13,6 +13,7 @@ use folklore_protocol::{
 use super::{
     BankInfo,
     facts::{Fact, RecordFact},
+    logs::Logs,
 };
 
 #[derive(Debug, Default)]
@@ -33,6 +34,8 @@ pub(crate) struct Index {
     /// No own record gets a number below this one; raised after a restore.
     pub seq_floor: u64,
     pub notes: Vec<String>,
+    /// Runs under way.
+    pub logs: Logs,
 }
 
 #[derive(Debug)]

@@ -61,11 +61,7 @@ impl<'a> Reader<'a> {
     /// The value under an arrival number, its parts put together; `None` if it was erased.
     pub fn fetch(&mut self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
         let fetched = self.find(tree, arrival);
-        if let Err(ReadError::Damaged { what, detail }) = &fetched {
-            self.store.0.unreadable.note(what, detail);
-            self.store.0.disk.doubtful.store(true, Ordering::Relaxed);
-        }
-        fetched
+        self.noted(fetched)
     }
 
     fn find(&mut self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
@@ -86,6 +82,20 @@ impl<'a> Reader<'a> {
             place = self.store.index().pack_of(arrival).filter(|now| *now != first);
         }
         self.alone(key)
+    }
+
+    /// As [`Reader::fetch`], of a value that is never in a pack.
+    pub fn fetch_alone(&mut self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
+        let fetched = self.alone(Key::first(tree, arrival));
+        self.noted(fetched)
+    }
+
+    fn noted<T>(&self, fetched: Result<T, ReadError>) -> Result<T, ReadError> {
+        if let Err(ReadError::Damaged { what, detail }) = &fetched {
+            self.store.0.unreadable.note(what, detail);
+            self.store.0.disk.doubtful.store(true, Ordering::Relaxed);
+        }
+        fetched
     }
 
     /// A value that is in no pack.
@@ -267,6 +277,20 @@ impl Store {
     /// The digests of a task's runs, in the order in which they came: a task may have more runs than fit into memory.
     pub fn run_digests_of_task(&self, task_key: &str) -> Vec<RunDigest> {
         self.index().tasks.get(task_key).cloned().unwrap_or_default()
+    }
+
+    /// The digests of all runs held, in the order in which they came.
+    pub fn run_digests(&self) -> Vec<RunDigest> {
+        let durable = self.0.queue.durable();
+        let mut runs: Vec<(u64, RunDigest)> = self
+            .index()
+            .runs
+            .iter()
+            .map(|(digest, run)| (run.arrival, *digest))
+            .filter(|(at, _)| *at < durable)
+            .collect();
+        runs.sort_unstable();
+        runs.into_iter().map(|(_, digest)| digest).collect()
     }
 
     /// Runs held.

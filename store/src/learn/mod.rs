@@ -12,6 +12,7 @@
 mod coding;
 mod contrast;
 mod draft;
+pub mod merge;
 pub mod moves;
 pub mod quote;
 pub mod task;

@@ -4,6 +4,7 @@ mod common;
 mod damage;
 mod faults;
 mod kill;
+mod logs;
 mod model;
 mod restore;
 mod upkeep;
