@@ -6,6 +6,7 @@
 //! lock           locked by whoever may write here: the daemon, or `init` for a moment
 //! network.json   how the node connects, written by a person; may be absent
 //! embedder.json  the service that makes vectors, written by a person; may be absent
+//! induction.json the model that draws lessons, written by a person; may be absent
 //! swarm.key      the pre-shared key of a private network, written by a person, mode 0600; may be absent
 //! daemon.json    where the running daemon answers, and the token, mode 0600
 //! door.token     the token alone, for programs that read it from a file (Prometheus), mode 0600
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     api::{ApiError, ErrorCode},
     embedding::EmbedderOptions,
+    induction::InductionOptions,
     settings::NetworkSettings,
     ticket::Ticket,
 };
@@ -55,6 +57,7 @@ const DAEMON: &str = "daemon.json";
 const TOKEN: &str = "door.token";
 const NETWORK: &str = "network.json";
 const EMBEDDER: &str = "embedder.json";
+const INDUCTION: &str = "induction.json";
 const STORE: &str = "store";
 
 /// Why something about a home did not work. Nothing in it was changed.
@@ -387,6 +390,16 @@ impl Home {
         let Some(bytes) = self.read(EMBEDDER)? else { return Ok(EmbedderOptions::default()) };
         EmbedderOptions::parse(&bytes).map_err(|reason| HomeError::Damaged {
             path: self.dir.join(EMBEDDER),
+            reason,
+            remedy: "put that right in it, or remove it",
+        })
+    }
+
+    /// What `induction.json` says; without that file, nothing.
+    pub fn induction_options(&self) -> Result<InductionOptions, HomeError> {
+        let Some(bytes) = self.read(INDUCTION)? else { return Ok(InductionOptions::default()) };
+        InductionOptions::parse(&bytes).map_err(|reason| HomeError::Damaged {
+            path: self.dir.join(INDUCTION),
             reason,
             remedy: "put that right in it, or remove it",
         })

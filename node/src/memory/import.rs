@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use folklore_protocol::{BankId, Claim, Lesson, LessonDraft, LessonError, Outcome, RunDigest, canonical};
+use folklore_protocol::{BankId, Claim, Lesson, LessonError, Outcome, RunDigest, canonical};
 use folklore_store::{
     bank::{BankInfo as StoreBank, Batch},
     learn::{self, Draft, Induced},
@@ -24,12 +24,15 @@ use folklore_store::{
 use tokio::sync::mpsc;
 
 use super::{
-    Memory, read_failed,
+    Memory,
+    induce::Backend,
+    read_failed,
     teach::{Struck, brief},
 };
 use crate::{
     api::{self, Answer, ApiError, ImportEvent, ImportedFile},
     formats::{self, BankLesson, FileError, Item, Outcomes, ReadOptions},
+    induction::{Ask, prompt},
 };
 
 /// Runs and lessons of one group.
@@ -44,21 +47,13 @@ const MAX_REPORTED: usize = 10_000;
 /// Bytes of one file between two reports of how far it is.
 const PROGRESS_BYTES: u64 = 1024 * 1024;
 
-/// The name of the one backend so far.
-const EXTRACTIVE: &str = "extractive";
-
 impl Memory {
     pub(super) fn import_now(
         &self,
         request: api::ImportRequest,
         events: &mpsc::Sender<ImportEvent>,
     ) -> Answer<api::ImportResponse> {
-        if request.induce != EXTRACTIVE {
-            return Err(ApiError::bad_request(format!(
-                "no induction backend is called '{}': this build has '{EXTRACTIVE}'",
-                brief(&request.induce)
-            )));
-        }
+        let backend = self.backend(&request.induce, &request.model)?;
         if request.paths.is_empty() {
             return Err(ApiError::bad_request("name at least one file or directory"));
         }
@@ -88,7 +83,7 @@ impl Memory {
         let size = |path: &Path| fs::metadata(path).map_or(0, |m| m.len());
         let total_bytes: u64 = found.iter().map(|f| size(&f.path)).sum();
         let (done, tasks) = (api::ImportResponse::default(), BTreeSet::new());
-        let mut import = Import { memory: self, bank, events, total_bytes, done_bytes: 0, done, tasks };
+        let mut import = Import { memory: self, bank, backend, events, total_bytes, done_bytes: 0, done, tasks };
         let mut fruitless: Vec<&PathBuf> = request.paths.iter().filter(|path| path.is_dir()).collect();
         for entry in found {
             if entry.walked && entry.problem.as_ref().is_some_and(FileError::is_side_file) {
@@ -140,6 +135,7 @@ struct Group {
 struct Import<'m> {
     memory: &'m Memory,
     bank: StoreBank,
+    backend: Backend,
     events: &'m mpsc::Sender<ImportEvent>,
     /// Of all files.
     total_bytes: u64,
@@ -232,12 +228,39 @@ impl Import<'_> {
             rows.push(RunRow { digest, task_key: task_in_bank(&self.bank.id, &run.task_key), outcome, bytes });
             fresh.push(run);
         }
-        let induced = learn::separately(&fresh, &|id| self.given(id));
+        let mut works = Vec::new();
+        let induced = match &self.backend {
+            Backend::Extractive => learn::separately(&fresh, &|id| self.memory.given(id)),
+            Backend::Agent => left(&fresh, "it waits for the agent's own model: 'folklore induce RUN --backend agent'"),
+            Backend::None => left(&fresh, "no backend was wanted: 'folklore induce RUN' draws from it later"),
+            Backend::Model(plan) => {
+                let mut unasked = Induced::default();
+                for (row, run) in rows.iter().zip(&fresh) {
+                    let asked = Memory::works(plan, self.bank.id, row.digest, run.outcome.status);
+                    if asked.is_empty() {
+                        unasked.no_lesson.extend(left(std::slice::from_ref(run), UNJUDGED).no_lesson);
+                    }
+                    works.extend(asked);
+                }
+                unasked
+            }
+        };
         let mut claims = self.claims(induced, &fresh, &mut file.no_lesson);
         file.no_lesson.truncate(MAX_REPORTED);
         self.imported(lessons, &mut claims, file);
-        let (records, outcomes) =
-            self.memory.write(&self.bank.id, Batch { claims, runs: rows, skip_if_taught: true })?;
+        let batch = Batch { claims, runs: rows, skip_if_taught: true };
+        let (records, outcomes, queued) = self.memory.write_queued(&self.bank.id, batch, &works)?;
+        match queued {
+            Ok(jobs) => file.queued += jobs.len() as u64,
+            Err(error) => {
+                file.no_lesson.extend(
+                    fresh
+                        .iter()
+                        .take(MAX_REPORTED)
+                        .map(|run| api::NoLesson { run: run.source.clone(), reason: error.to_string() }),
+                );
+            }
+        }
         for outcome in outcomes {
             match outcome {
                 RunOutcome::Stored | RunOutcome::Relabelled => file.runs += 1,
@@ -257,7 +280,8 @@ impl Import<'_> {
             struck.clean(&mut evidence.judged_by);
             match Lesson::new(fields) {
                 Ok(lesson)
-                    if self.has_spoken(&lesson) || claims.iter().any(|(_, old)| old.as_ref() == Some(&lesson)) =>
+                    if self.memory.has_spoken(&self.bank.id, &lesson)
+                        || claims.iter().any(|(_, old)| old.as_ref() == Some(&lesson)) =>
                 {
                     file.duplicates += 1;
                 }
@@ -275,17 +299,6 @@ impl Import<'_> {
         }
     }
 
-    /// Whether this node once taught a lesson in this bank; it may have been withdrawn since, and is not taught again.
-    fn has_spoken(&self, lesson: &Lesson) -> bool {
-        self.memory.0.catalogue.has_spoken(&self.bank.id, &lesson.id(), &self.memory.me())
-    }
-
-    /// A lesson that a run says it had been given.
-    fn given(&self, id: &str) -> Option<LessonDraft> {
-        let lesson = self.memory.0.store.lesson(&id.parse().ok()?).ok()??;
-        Some(lesson.fields().clone())
-    }
-
     fn claims(
         &self,
         induced: Induced,
@@ -301,17 +314,9 @@ impl Import<'_> {
             };
             no_lesson.push(api::NoLesson { run, reason: none.reason });
         }
-        let mut claims = Vec::new();
-        for draft in induced.lessons {
-            match lesson_of(&draft) {
-                Ok(lesson) if self.has_spoken(&lesson) => {}
-                Ok(lesson) => {
-                    let claim = Claim::Taught { lesson_id: lesson.id(), evidence: draft.evidence };
-                    claims.push((claim, Some(lesson)));
-                }
-                Err(error) => no_lesson.push(api::NoLesson { run: String::new(), reason: error.to_string() }),
-            }
-        }
+        let mut problems = Vec::new();
+        let claims = self.memory.claims_of(&self.bank.id, induced.lessons, &mut problems);
+        no_lesson.extend(problems.into_iter().map(|reason| api::NoLesson { run: String::new(), reason }));
         claims
     }
 
@@ -320,8 +325,27 @@ impl Import<'_> {
         let mut together = ImportedFile { path: "(runs of one task together)".into(), ..ImportedFile::default() };
         for task in std::mem::take(&mut self.tasks) {
             let task = task_in_bank(&self.bank.id, &task);
+            match &self.backend {
+                Backend::Extractive => {}
+                Backend::Agent | Backend::None => break,
+                Backend::Model(plan) => {
+                    let group = self.memory.both_outcomes(&task, prompt::MAX_GROUP, None);
+                    if group.is_empty() {
+                        continue;
+                    }
+                    let work = plan.work(self.bank.id, Ask::Contrast, group);
+                    let (_, _, queued) = self.memory.write_queued(&self.bank.id, Batch::default(), &[work])?;
+                    match queued {
+                        Ok(jobs) => together.queued += jobs.len() as u64,
+                        Err(error) => {
+                            together.no_lesson.push(api::NoLesson { run: task, reason: error.to_string() });
+                        }
+                    }
+                    continue;
+                }
+            }
             let mut runs = Vec::new();
-            for digest in self.contrasted(&task) {
+            for digest in self.memory.both_outcomes(&task, MAX_CONTRASTED, None) {
                 let Some(row) = self.memory.0.store.run(&digest).map_err(read_failed)? else { continue };
                 match canonical::decode::<Run, MAX_RUN_BYTES>(&row.bytes) {
                     Ok(run) => runs.push(run),
@@ -334,13 +358,13 @@ impl Import<'_> {
             if runs.is_empty() {
                 continue;
             }
-            let induced = learn::contrast(&runs.iter().collect::<Vec<_>>(), &|id| self.given(id));
+            let induced = learn::contrast(&runs.iter().collect::<Vec<_>>(), &|id| self.memory.given(id));
             let claims = self.claims(induced, &runs, &mut together.no_lesson);
             let (records, _) =
                 self.memory.write(&self.bank.id, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
             together.lessons.extend(records.iter().filter_map(|r| r.claim().body()).map(|id| id.to_string()));
         }
-        if together.lessons.is_empty() && together.no_lesson.is_empty() {
+        if together.lessons.is_empty() && together.no_lesson.is_empty() && together.queued == 0 {
             return Ok(());
         }
         self.count(&together);
@@ -350,48 +374,27 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// The runs of a task that a contrast is drawn from: none unless it has both outcomes, else the first of each by digest,
-    /// without reading the others.
-    fn contrasted(&self, task: &str) -> Vec<RunDigest> {
-        let store = &self.memory.0.store;
-        let mut digests = store.run_digests_of_task(task);
-        digests.sort_unstable();
-        let (mut solved, mut others) = (Vec::new(), Vec::new());
-        let mut failed = false;
-        for digest in digests {
-            match store.run_outcome(&digest) {
-                Some(Outcome::Success) => solved.push(digest),
-                Some(outcome @ (Outcome::Failure | Outcome::Partial)) => {
-                    failed |= outcome == Outcome::Failure;
-                    others.push(digest);
-                }
-                Some(Outcome::Unknown) | None => {}
-            }
-        }
-        if solved.is_empty() || !failed {
-            return Vec::new();
-        }
-        // One outcome that is rare leaves its room to the other.
-        let half = MAX_CONTRASTED / 2;
-        let room = MAX_CONTRASTED - others.len().min(half);
-        solved.truncate(room.max(half));
-        others.truncate(MAX_CONTRASTED - solved.len());
-        let mut both = [solved, others].concat();
-        both.sort_unstable();
-        both
-    }
-
     fn count(&mut self, file: &ImportedFile) {
         let done = &mut self.done;
         done.files += 1;
         done.runs += file.runs;
         done.lessons += file.lessons.len() as u64;
         done.duplicates += file.duplicates;
+        done.queued += file.queued;
         let room = MAX_REPORTED.saturating_sub(done.skipped.len());
         done.skipped.extend(file.skipped.iter().take(room).cloned());
         let room = MAX_REPORTED.saturating_sub(done.no_lesson.len());
         done.no_lesson.extend(file.no_lesson.iter().take(room).cloned());
     }
+}
+
+/// Why a run is not given to a model.
+const UNJUDGED: &str = "it has no outcome label, and the model is not to judge: give a table of labels with --outcomes";
+
+/// Runs that are kept without being drawn from now.
+fn left(runs: &[Run], reason: &str) -> Induced {
+    let none = |run: &Run| learn::NoLesson { run: run.source.clone(), reason: reason.to_owned() };
+    Induced { lessons: Vec::new(), no_lesson: runs.iter().map(none).collect() }
 }
 
 /// What a run is known by in one bank: importing it into another bank is news there.
@@ -402,7 +405,7 @@ fn in_bank(bank: &BankId, digest: &RunDigest) -> RunDigest {
 }
 
 /// What the runs of one task are known by in one bank: what was imported into a private bank is no evidence elsewhere.
-fn task_in_bank(bank: &BankId, task_key: &str) -> String {
+pub(super) fn task_in_bank(bank: &BankId, task_key: &str) -> String {
     format!("{}/{task_key}", bank.to_string().get(..16).unwrap_or_default())
 }
 

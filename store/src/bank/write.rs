@@ -381,6 +381,25 @@ impl Store {
     /// # Errors
     /// State unchanged, except after [`WriteError::Stopped`], where what is on disk is not certain.
     pub fn write(&self, bank: BankId, keypair: &Keypair, at_ms: u64, batch: Batch) -> Result<Written, WriteError> {
+        self.write_with(bank, keypair, at_ms, batch, &[])
+    }
+
+    /// As [`write`](Self::write), with settings in the same group: what a job brought and that it is done are there both or
+    /// neither.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write), and when a setting is too long or the bank's own.
+    pub fn write_with(
+        &self,
+        bank: BankId,
+        keypair: &Keypair,
+        at_ms: u64,
+        batch: Batch,
+        settings: &[(String, Vec<u8>)],
+    ) -> Result<Written, WriteError> {
+        if settings.iter().any(|(name, _)| name.starts_with(SETTING_PREFIX)) {
+            return Err(WriteError::Reserved(SETTING_PREFIX));
+        }
         let author = keypair.author();
         self.adopt(author)?;
         self.group(|_, plan| {
@@ -454,6 +473,9 @@ impl Store {
             }
             for run in &batch.runs {
                 written.runs.push(plan.run(run)?);
+            }
+            for (name, value) in settings {
+                plan.setting(name, value)?;
             }
             Ok(written)
         })
