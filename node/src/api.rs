@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 mod import;
+mod induction;
 mod lessons;
 mod network;
 mod recall;
@@ -18,6 +19,7 @@ mod runs;
 mod time;
 
 pub use import::*;
+pub use induction::*;
 pub use lessons::*;
 pub use network::*;
 pub use recall::*;
@@ -184,6 +186,20 @@ pub trait MemoryApi: Clone + Send + Sync + 'static {
     fn metrics(&self) -> impl Future<Output = Answer<String>> + Send;
     /// Cuts (`true`) or heals (`false`) the link to a peer: while cut, it is neither dialled nor let in.
     fn block(&self, peer: String, blocked: bool) -> impl Future<Output = Answer<BlockResponse>> + Send;
+    /// Draws lessons from runs that the bank holds, or shows the prompt for it.
+    fn induce(&self, request: InduceRequest) -> impl Future<Output = Answer<InduceResponse>> + Send;
+    /// Takes what an agent's own model answered to a prompt of [`induce`](Self::induce).
+    fn induce_answer(&self, request: InduceAnswerRequest) -> impl Future<Output = Answer<InduceAnswerResponse>> + Send;
+    /// The queue of what models are asked.
+    fn jobs(&self) -> impl Future<Output = Answer<JobsResponse>> + Send;
+    /// Lets jobs that failed wait again.
+    fn retry_jobs(&self, request: JobRequest) -> impl Future<Output = Answer<JobResponse>> + Send;
+    /// Takes jobs out of the queue.
+    fn drop_jobs(&self, request: JobRequest) -> impl Future<Output = Answer<JobResponse>> + Send;
+    /// The attempts at one task.
+    fn attempts(&self, request: AttemptsRequest) -> impl Future<Output = Answer<AttemptsResponse>> + Send;
+    /// The prompt by which an agent looks over its own run.
+    fn refine(&self, request: RefineRequest) -> impl Future<Output = Answer<RefineResponse>> + Send;
     /// Imports files. Sends [`ImportEvent::File`] after each file is durable and [`ImportEvent::Progress`] in between;
     /// the door adds the last event itself. When `events` is closed the client has gone: the import stops soon,
     /// with everything it wrote whole; repeating it goes on from there.

@@ -13,6 +13,7 @@ use folklore_store::{
     bank::{OpenOptions, Store},
     catalogue::Catalogue,
     error::{OpenError, ReadError, WriteError},
+    jobs::Jobs,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +24,7 @@ use crate::{
     engine::{self, EngineHandle},
     home::{DaemonNotice, Home, HomeError, HomeLock},
     http::{self, BindError, Token},
+    induction::{Induction, InductionOptions},
     memory::{self, Memory},
     metrics::Metrics,
     network::{KeyFileError, Network, NetworkConfig, NetworkEvent, NetworkHandle, StartError, read_psk},
@@ -70,6 +72,9 @@ pub enum DaemonError {
     /// The embedding service, as it is named.
     #[error("{0}")]
     Embedder(String),
+    /// The model that draws lessons, as it is named.
+    #[error("{0}")]
+    Induction(String),
     /// The HTTP door.
     #[error(transparent)]
     Http(#[from] BindError),
@@ -85,7 +90,8 @@ impl From<DaemonError> for ApiError {
             DaemonError::Http(error) => error.into(),
             DaemonError::Network(StartError::Listen(_) | StartError::QuicWithKey(_))
             | DaemonError::Key(_)
-            | DaemonError::Embedder(_) => Self::bad_request(error.to_string()),
+            | DaemonError::Embedder(_)
+            | DaemonError::Induction(_) => Self::bad_request(error.to_string()),
             _ => Self::failed(error.to_string()),
         }
     }
@@ -116,6 +122,8 @@ struct Daemon {
     lock: Arc<HomeLock>,
     network: NetworkHandle,
     embedding: Option<Arc<Embedding>>,
+    /// The work on the queue.
+    induced: tokio::task::JoinHandle<()>,
     stop: CancellationToken,
     door: tokio::task::JoinHandle<std::io::Result<()>>,
 }
@@ -131,6 +139,7 @@ impl Daemon {
         if let Some(allow) = home.allow_list()? {
             allow.install().map_err(|error| DaemonError::System(error.to_string()))?;
         }
+        let induction = induction_options(&home, &options)?;
         let door = http::bind(options.http).await?;
         let http = door.local_addr().map_err(|error| DaemonError::System(error.to_string()))?;
 
@@ -151,7 +160,10 @@ impl Daemon {
             opened.await.map_err(|_| DaemonError::System("opening the bank failed; the log says more".into()))??;
         home.mark_served(&lock)?;
         let lock = Arc::new(lock);
-        let opening = report.lines();
+        let mut opening = report.lines();
+        let (jobs, unread) = Jobs::open(store.clone());
+        opening.extend(unread);
+        let induction = Arc::new(Induction::new(induction, jobs));
         for line in &opening {
             tracing::warn!("{line}");
         }
@@ -197,6 +209,7 @@ impl Daemon {
             network,
             metrics,
             embedding: embedding.clone(),
+            induction: Arc::clone(&induction),
             http,
             opening,
         });
@@ -213,10 +226,22 @@ impl Daemon {
         let token = Token::generate().map_err(|error| DaemonError::System(error.to_string()))?;
         let notice = DaemonNotice { pid: std::process::id(), http, token: token.reveal().to_owned() };
         let stop = CancellationToken::new();
+        let induced = tokio::spawn(induction.work(memory.clone(), stop.clone()));
         let door = tokio::spawn(http::serve(door, memory, token, stop.clone()));
         home.write_daemon(&lock, &notice)?;
         let listening = handle.listening();
-        Ok(Self { notice, node: me.to_string(), listening, home, lock, network: handle, embedding, stop, door })
+        Ok(Self {
+            notice,
+            node: me.to_string(),
+            listening,
+            home,
+            lock,
+            network: handle,
+            embedding,
+            induced,
+            stop,
+            door,
+        })
     }
 
     fn ready(&self) -> UpReady {
@@ -236,6 +261,9 @@ impl Daemon {
         if let Ok(Err(error)) = self.door.await {
             tracing::warn!(%error, "the HTTP door did not close cleanly");
         }
+        if self.induced.await.is_err() {
+            tracing::warn!("the work on the queue broke off; the log says more");
+        }
         if let Some(embedding) = &self.embedding {
             embedding.stop().await;
         }
@@ -251,6 +279,15 @@ fn second_embedder(home: &Home, options: &UpOptions) -> Result<Option<(RemoteEmb
     }
     let named = options.embedder.clone().over(home.embedder_options()?);
     named.embedder(|name| std::env::var(name).ok()).map_err(DaemonError::Embedder)
+}
+
+/// The model that the command line or the home names.
+fn induction_options(home: &Home, options: &UpOptions) -> Result<InductionOptions, DaemonError> {
+    let named = options.induction.clone().over(home.induction_options()?);
+    if named != InductionOptions::default() {
+        named.target().map_err(DaemonError::Induction)?;
+    }
+    Ok(named)
 }
 
 /// How the network is to run. The pre-shared key is the one named, else `swarm.key` in the home if it is there.

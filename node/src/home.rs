@@ -6,6 +6,7 @@
 //! lock           locked by whoever may write here: the daemon, or `init` for a moment
 //! network.json   how the node connects, written by a person; may be absent
 //! embedder.json  the service that makes vectors, written by a person; may be absent
+//! induction.json the model that draws lessons, written by a person; may be absent
 //! swarm.key      the pre-shared key of a private network, written by a person, mode 0600; may be absent
 //! daemon.json    where the running daemon answers, and the token, mode 0600
 //! door.token     the token alone, for programs that read it from a file (Prometheus), mode 0600
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     api::{ApiError, ErrorCode},
     embedding::EmbedderOptions,
+    induction::InductionOptions,
     settings::NetworkSettings,
     ticket::Ticket,
 };
@@ -57,6 +59,7 @@ const NETWORK: &str = "network.json";
 const EMBEDDER: &str = "embedder.json";
 /// Values that redaction leaves alone, one a line.
 const ALLOW: &str = "redact.allow";
+const INDUCTION: &str = "induction.json";
 const STORE: &str = "store";
 
 /// Why something about a home did not work. Nothing in it was changed.
@@ -404,6 +407,16 @@ impl Home {
         };
         let text = String::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8 text".into()))?;
         Allow::parse(&text).map(Some).map_err(|error| damaged(error.to_string()))
+    }
+
+    /// What `induction.json` says; without that file, nothing.
+    pub fn induction_options(&self) -> Result<InductionOptions, HomeError> {
+        let Some(bytes) = self.read(INDUCTION)? else { return Ok(InductionOptions::default()) };
+        InductionOptions::parse(&bytes).map_err(|reason| HomeError::Damaged {
+            path: self.dir.join(INDUCTION),
+            reason,
+            remedy: "put that right in it, or remove it",
+        })
     }
 
     /// Takes the notice back, at a clean stop.

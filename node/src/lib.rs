@@ -9,6 +9,7 @@ pub mod engine;
 pub mod formats;
 pub mod home;
 pub mod http;
+pub mod induction;
 pub mod memory;
 pub mod metrics;
 pub mod network;

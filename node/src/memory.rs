@@ -2,7 +2,9 @@
 //!
 //! A success is answered after its effect is durable. What reads or writes the disk runs on blocking threads.
 
+mod attempts;
 mod import;
+mod induce;
 mod merge;
 mod network;
 mod recall;
@@ -33,6 +35,7 @@ use crate::{
     embedding::Embedding,
     engine::{self, EngineHandle, Snapshot},
     home::{Home, HomeLock},
+    induction::Induction,
     metrics::Metrics,
     network::NetworkHandle,
 };
@@ -57,6 +60,7 @@ struct Inner {
     network: NetworkHandle,
     metrics: Arc<Metrics>,
     embedding: Option<Arc<Embedding>>,
+    induction: Arc<Induction>,
     http: SocketAddr,
     /// What opening the store took, in words.
     opening: Vec<String>,
@@ -84,6 +88,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// The second embedder, if there is one.
     pub embedding: Option<Arc<Embedding>>,
+    /// The queue of what models are asked.
+    pub induction: Arc<Induction>,
     /// Where the HTTP door is.
     pub http: SocketAddr,
     /// What opening the store took, in words; empty when there is nothing to say.
@@ -93,7 +99,8 @@ pub struct Parts {
 impl Memory {
     /// The service over running parts.
     pub fn new(parts: Parts) -> Self {
-        let Parts { home, lock, key, store, catalogue, engine, network, metrics, embedding, http, opening } = parts;
+        let Parts { home, lock, key, store, catalogue, engine, network, metrics, embedding, induction, http, opening } =
+            parts;
         let verifying = Mutex::default();
         Self(Arc::new(Inner {
             home,
@@ -105,6 +112,7 @@ impl Memory {
             network,
             metrics,
             embedding,
+            induction,
             http,
             opening,
             verifying,
@@ -200,6 +208,17 @@ impl Memory {
         })
     }
 
+    /// What waits and what was given up, for vectors and for models together.
+    fn job_counts(&self) -> api::JobCounts {
+        let (waiting, failed) = self.0.induction.jobs.counts();
+        let embedding = self.embedding();
+        let of = |count: fn(&api::EmbeddingInfo) -> u64| embedding.as_ref().map_or(0, count);
+        api::JobCounts {
+            waiting: waiting as u64 + of(|e| e.waiting.unwrap_or(0).saturating_sub(e.failed)),
+            failed: failed as u64 + of(|e| e.failed),
+        }
+    }
+
     fn bank_infos(&self, snapshot: &Snapshot) -> Vec<api::BankInfo> {
         let default = self.default_bank();
         let info = |bank: StoreBank| {
@@ -272,11 +291,9 @@ impl MemoryApi for Memory {
                 banks: m.bank_infos(&snapshot),
                 peers: m.peer_infos(&snapshot, &counters),
                 embedder: m.embedder(),
-                jobs: m.embedding().map_or_else(api::JobCounts::default, |e| api::JobCounts {
-                    waiting: e.waiting.unwrap_or(0).saturating_sub(e.failed),
-                    failed: e.failed,
-                }),
+                jobs: m.job_counts(),
                 embedding: m.embedding(),
+                induction: m.induction_info(),
                 recovery: m.recovery(),
                 storage: m.storage(),
                 redaction: api::RedactionInfo { rules_version: redact::RULES_VERSION },
@@ -383,6 +400,34 @@ impl MemoryApi for Memory {
 
     async fn block(&self, peer: String, blocked: bool) -> Answer<api::BlockResponse> {
         self.block_peer(&peer, blocked).await
+    }
+
+    async fn induce(&self, request: api::InduceRequest) -> Answer<api::InduceResponse> {
+        self.blocking(move |m| m.induce_now(request)).await
+    }
+
+    async fn induce_answer(&self, request: api::InduceAnswerRequest) -> Answer<api::InduceAnswerResponse> {
+        self.blocking(move |m| m.induce_answer_now(request)).await
+    }
+
+    async fn jobs(&self) -> Answer<api::JobsResponse> {
+        self.blocking(|m| Ok(m.jobs_now())).await
+    }
+
+    async fn retry_jobs(&self, request: api::JobRequest) -> Answer<api::JobResponse> {
+        self.blocking(move |m| m.retry_jobs_now(&request)).await
+    }
+
+    async fn drop_jobs(&self, request: api::JobRequest) -> Answer<api::JobResponse> {
+        self.blocking(move |m| m.drop_jobs_now(&request)).await
+    }
+
+    async fn attempts(&self, request: api::AttemptsRequest) -> Answer<api::AttemptsResponse> {
+        self.blocking(move |m| m.attempts_now(&request)).await
+    }
+
+    async fn refine(&self, request: api::RefineRequest) -> Answer<api::RefineResponse> {
+        self.refine_now(request).await
     }
 
     async fn import(

@@ -1,42 +1,22 @@
 //! What the built-in induction makes of the shipped runs, and of real ones where they are present.
 
-use folklore_node::formats::{self, Item, Outcomes, ReadOptions};
+mod runs;
+
 use folklore_protocol::lesson::LessonKind;
 use folklore_store::embed::BuiltinEmbedder;
 use folklore_store::learn::{self, Draft, Induced, quote};
 use folklore_store::recall::gate::Gate;
 use folklore_store::recall::{RankOptions, Ranker, Scored};
 use folklore_store::run::{Run, RunStatus};
+use runs::{read, shared_data};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Of paraphrased questions at most this share may find another task's lesson first, or none, in percent.
 const MISSED_MAX_PERCENT: usize = 25;
-
-fn read(paths: &[PathBuf], table: Option<&Path>) -> Vec<Run> {
-    let table = table.map(|path| Outcomes::read(path).unwrap());
-    let options = ReadOptions { outcomes: table.as_ref(), ..ReadOptions::default() };
-    let mut runs = Vec::new();
-    for found in formats::expand(paths) {
-        if found.problem.is_some() {
-            continue;
-        }
-        let read = formats::read_path(&found.path, &options, &mut |item| {
-            match item {
-                Item::Run(run) => runs.push(*run),
-                Item::Lesson(_) => {}
-                Item::Skipped { item, reason } => panic!("{item}: {reason}"),
-            }
-            ControlFlow::Continue(())
-        });
-        assert!(read.as_ref().err().is_none_or(|error| found.passes_over(error)), "{:?}", read.err());
-    }
-    runs
-}
 
 fn demo_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo")
@@ -44,16 +24,6 @@ fn demo_dir() -> PathBuf {
 
 fn demo() -> Vec<Run> {
     read(&[demo_dir()], Some(&demo_dir().join("coding/outcomes.json")))
-}
-
-fn shared_data(test: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("FOLKLORE_SHARED_DATA").map(PathBuf::from);
-    let path = path.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"));
-    if path.is_dir() {
-        return Some(path);
-    }
-    println!("{test}: skipped, {} is not there", path.display());
-    None
 }
 
 /// Real runs with their labels.

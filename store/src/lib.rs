@@ -7,6 +7,7 @@ pub mod error;
 pub mod eval;
 pub mod frame;
 pub mod index;
+pub mod jobs;
 pub mod learn;
 mod raw;
 pub mod recall;

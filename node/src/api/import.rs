@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ApiError, DEFAULT_INDUCE};
+use super::{ApiError, DEFAULT_INDUCE, ModelRequest};
 
 /// `import`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,9 @@ pub struct ImportRequest {
     /// Induction backend.
     #[serde(default = "default_induce")]
     pub induce: String,
+    /// Which model, for a backend that has one.
+    #[serde(default, skip_serializing_if = "ModelRequest::is_default")]
+    pub model: ModelRequest,
     /// Name or id of the bank; none: the node's default bank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bank: Option<String>,
@@ -64,6 +67,9 @@ pub struct ImportResponse {
     /// Lessons that say what another says: each is a claim on that one.
     #[serde(default)]
     pub merged: u64,
+    /// Jobs that wait for a model.
+    #[serde(default)]
+    pub queued: u64,
     /// What was left out.
     pub skipped: Vec<Skipped>,
     /// Runs that taught nothing.
@@ -102,6 +108,9 @@ pub struct ImportedFile {
     pub lessons: Vec<String>,
     /// Runs, and lessons of imported banks, that were here already.
     pub duplicates: u64,
+    /// Jobs that wait for a model.
+    #[serde(default)]
+    pub queued: u64,
     /// What was left out.
     #[serde(default)]
     pub skipped: Vec<Skipped>,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::TimeMs;
 use crate::{
     embedding::EmbedderOptions,
+    induction::InductionOptions,
     network::{NetworkLimits, RelayLimits},
 };
 
@@ -287,6 +288,9 @@ pub struct Status {
     pub embedding: Option<EmbeddingInfo>,
     /// The queue.
     pub jobs: JobCounts,
+    /// How induction by a model fares; null where none is configured and nothing waits.
+    #[serde(default)]
+    pub induction: Option<super::InductionInfo>,
     /// What was done and lost when the store was opened; null when there is nothing to say.
     pub recovery: Option<Vec<String>>,
     /// The bank's files.
@@ -502,6 +506,8 @@ pub struct UpOptions {
     pub mdns: bool,
     /// A second embedder; what it leaves out, `embedder.json` in the home may say.
     pub embedder: EmbedderOptions,
+    /// The model that draws lessons; what it leaves out, `induction.json` in the home may say.
+    pub induction: InductionOptions,
     /// Use the built-in embedder only, whatever `embedder.json` says.
     pub builtin_only: bool,
     /// Whether peers that share a bank are shown, redacted, what agents here recall lessons for, so that what is near to it is
@@ -529,6 +535,7 @@ impl Default for UpOptions {
             http,
             mdns: false,
             embedder: EmbedderOptions::default(),
+            induction: InductionOptions::default(),
             builtin_only: false,
             fetch_near: false,
         }

@@ -130,6 +130,9 @@ pub struct EndResponse {
     pub known: bool,
     /// Ids of the lessons that came of it, by itself and beside other runs of the task.
     pub lessons: Vec<String>,
+    /// Jobs for the model that runs which end here are given to.
+    #[serde(default)]
+    pub queued: u64,
     /// Why something taught nothing.
     pub no_lesson: Vec<NoLesson>,
 }

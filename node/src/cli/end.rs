@@ -44,6 +44,9 @@ fn shown(ended: &EndResponse) -> String {
     for id in &ended.lessons {
         text.push_str(&format!("\n{id}"));
     }
+    if ended.queued > 0 {
+        text.push_str(&format!("\n{} for the model: 'folklore jobs' shows how far it is", count(ended.queued, "job")));
+    }
     for none in &ended.no_lesson {
         text.push_str(&format!("\nno lesson: {}", none.reason));
     }

@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{
     Context, EXIT_SKIPPED,
+    induce::ModelArgs,
     output::clean,
     words::{count, len},
 };
@@ -32,9 +33,12 @@ pub(super) struct ImportArgs {
     /// A table that says which task succeeded, for formats whose files do not
     #[arg(long, value_name = "FILE")]
     outcomes: Option<PathBuf>,
-    /// What draws lessons from runs
+    /// What draws lessons from runs: 'extractive' (rules), a model through the queue ('openai', 'gemini', 'anthropic'), 'agent'
+    /// (your own model, by 'folklore induce') or 'none'
     #[arg(long, value_name = "BACKEND", default_value = DEFAULT_INDUCE)]
     induce: String,
+    #[command(flatten)]
+    model: ModelArgs,
     /// Name or id of the bank that gets the lessons
     #[arg(long, value_name = "BANK")]
     bank: Option<String>,
@@ -95,7 +99,17 @@ fn request(args: ImportArgs) -> Answer<(ImportRequest, Vec<Skipped>)> {
     if let Some(path) = outcomes.iter().find(|path| path.to_str().is_none()) {
         return Err(ApiError::bad_request(format!("the name of '{}' is not UTF-8 text: rename it", path.display())));
     }
-    Ok((ImportRequest { paths, format: args.format, outcomes, induce: args.induce, bank: args.bank }, skipped))
+    Ok((
+        ImportRequest {
+            paths,
+            format: args.format,
+            outcomes,
+            induce: args.induce,
+            model: args.model.into(),
+            bank: args.bank,
+        },
+        skipped,
+    ))
 }
 
 /// How an import under way is shown: a bar where somebody watches, else a line a file; with `--json` only what was
@@ -194,7 +208,10 @@ fn summary(done: &ImportResponse) -> String {
     );
     let merged =
         (done.merged > 0).then(|| format!("  {} said what others say: claims on those", count(done.merged, "lesson")));
-    [vec![counts], merged.into_iter().collect(), reasons(&done.no_lesson)].concat().join("\n")
+    let queued = (done.queued > 0)
+        .then(|| format!("  {} for the model: 'folklore jobs' shows how far it is", count(done.queued, "job")));
+    let more = merged.into_iter().chain(queued).collect();
+    [vec![counts], more, reasons(&done.no_lesson)].concat().join("\n")
 }
 
 /// Why runs taught nothing, most frequent first.
@@ -245,6 +262,7 @@ mod tests {
             lessons: 2,
             duplicates: 0,
             merged: 4,
+            queued: 0,
             skipped: vec![],
             no_lesson: [no_lesson(1, "too short"), no_lesson(3, "nobody labelled it")].concat(),
         };

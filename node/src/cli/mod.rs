@@ -3,6 +3,7 @@
 //! One file a verb: its arguments, what it asks, how the answer reads. Answers go to stdout, as text or with `--json` as
 //! one JSON object; everything else goes to stderr. An error is one line and one of the exit codes of [`ErrorCode`].
 
+mod attempts;
 mod bank;
 mod begin;
 mod client;
@@ -12,7 +13,9 @@ mod end;
 mod eval;
 mod formats;
 mod import;
+mod induce;
 mod init;
+mod jobs;
 mod list;
 mod output;
 mod peers;
@@ -106,6 +109,14 @@ enum Command {
     Runs(runs::RunsArgs),
     /// Read finished runs from files and learn from them
     Import(import::ImportArgs),
+    /// Draw lessons from runs that are here, or show the prompt for your own model and take its answer
+    Induce(induce::InduceArgs),
+    /// Show, retry or drop what waits for a model
+    Jobs(jobs::JobsArgs),
+    /// Show the runs of one task, here and as far as other nodes tell
+    Attempts(attempts::AttemptsArgs),
+    /// Print the prompt by which an agent looks over its own run
+    Refine(attempts::RefineArgs),
     /// Store one lesson, given as JSON on stdin
     Teach(teach::TeachArgs),
     /// Ask what is known about a task
@@ -223,6 +234,10 @@ fn dispatch(command: Command, launch: impl Launch, context: &mut Context) -> Ans
         Command::Resume(args) => wait(resume::run(args, context)),
         Command::Runs(args) => wait(runs::run(args, context)),
         Command::Import(args) => wait(import::run(args, context)),
+        Command::Induce(args) => wait(induce::run(args, context)),
+        Command::Jobs(args) => wait(jobs::run(args, context)),
+        Command::Attempts(args) => wait(attempts::run(args, context)),
+        Command::Refine(args) => wait(attempts::refine(args, context)),
         Command::Teach(args) => wait(teach::run(args, context)),
         Command::Recall(args) => wait(recall::run(args, context)),
         Command::Show(args) => wait(show::run(args, context)),

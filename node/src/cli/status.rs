@@ -4,7 +4,7 @@ use super::{
     Context, peers,
     words::{bytes, count, fields, short_hash, short_node, table},
 };
-use crate::api::{Answer, BankInfo, EmbeddingInfo, NatKind, NetworkInfo, Status, StorageInfo};
+use crate::api::{Answer, BankInfo, EmbeddingInfo, InductionInfo, NatKind, NetworkInfo, Status, StorageInfo};
 
 pub(super) async fn run(context: &mut Context) -> Answer<u8> {
     let answer = context.client()?.get("status").await?;
@@ -28,6 +28,7 @@ fn text(s: &Status) -> String {
         ("embedder", &format!("{} {} ({} dimensions)", s.embedder.name, s.embedder.revision, s.embedder.dim)),
         ("service", &s.embedding.as_ref().map(embedding).unwrap_or_default()),
         ("jobs", &format!("{} waiting, {} failed", s.jobs.waiting, s.jobs.failed)),
+        ("model", &s.induction.as_ref().map(induction).unwrap_or_default()),
         ("traffic", &format!("{} in, {} out", bytes(s.traffic.bytes_in), bytes(s.traffic.bytes_out))),
         ("secrets", &format!("rule set {}", s.redaction.rules_version)),
         ("database", &storage(&s.storage)),
@@ -63,6 +64,21 @@ fn embedding(e: &EmbeddingInfo) -> String {
         if e.failed > 0 { format!("; {} got no usable vectors", count(e.failed, "lesson")) } else { String::new() };
     let error = e.error.as_ref().map(|error| format!("\n{error}")).unwrap_or_default();
     format!("{} {doing}{failed}{error}", e.service)
+}
+
+/// How induction by a model fares.
+fn induction(i: &InductionInfo) -> String {
+    let mut lines = vec![match (&i.service, i.ended) {
+        (Some(service), true) => format!("{service}, also for runs that end here"),
+        (Some(service), false) => service.clone(),
+        (None, _) => "none configured; jobs of earlier requests".to_owned(),
+    }];
+    if i.waiting + i.failed > 0 {
+        lines.push(format!("{} waiting, {} failed: 'folklore jobs' shows them", count(i.waiting, "job"), i.failed));
+    }
+    let again = i.retry_in_s.map_or_else(String::new, |seconds| format!(" (again in {seconds} s)"));
+    lines.extend(i.error.as_ref().map(|error| format!("{error}{again}")));
+    lines.join("\n")
 }
 
 fn reachable(network: &NetworkInfo) -> String {

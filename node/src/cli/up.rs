@@ -14,8 +14,9 @@ use crate::{
     api::{Answer, ApiError, UpOptions, UpReady},
     embedding::EmbedderOptions,
     home::{Home, HomeLock},
+    induction::InductionOptions,
     network::Address,
-    service::Provider,
+    service::{ChatProvider, Provider},
 };
 
 #[derive(Debug, Args)]
@@ -72,6 +73,20 @@ pub(super) struct UpArgs {
     /// Dimensions asked for [default: what the model gives]
     #[arg(long, value_name = "N")]
     embedder_dim: Option<usize>,
+    /// Have a model draw lessons from runs that end here: 'openai' (any compatible /v1/chat/completions), 'gemini' or
+    /// 'anthropic'. Its key is read from --induce-key-file, else from FOLKLORE_LLM_KEY, OPENAI_API_KEY, GEMINI_API_KEY or
+    /// ANTHROPIC_API_KEY
+    #[arg(long, value_name = "NAME")]
+    induce: Option<ChatProvider>,
+    /// Base address of that model's service [default: that of the interface's author]
+    #[arg(long, value_name = "URL")]
+    induce_url: Option<String>,
+    /// Name of that model
+    #[arg(long, value_name = "MODEL")]
+    induce_model: Option<String>,
+    /// File with its key and nothing else
+    #[arg(long, value_name = "FILE")]
+    induce_key_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -112,6 +127,13 @@ impl From<UpArgs> for UpOptions {
             dim: args.embedder_dim,
             ..EmbedderOptions::default()
         };
+        let induction = InductionOptions {
+            provider: args.induce,
+            url: args.induce_url,
+            model: args.induce_model,
+            key_file: args.induce_key_file,
+            ..InductionOptions::default()
+        };
         Self {
             listen,
             no_listen,
@@ -127,6 +149,7 @@ impl From<UpArgs> for UpOptions {
             mdns,
             fetch_near,
             embedder,
+            induction,
             builtin_only: args.embedder == Some(EmbedderChoice::Builtin),
             ..Self::default()
         }

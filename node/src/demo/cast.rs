@@ -109,6 +109,7 @@ impl Site {
             format: None,
             outcomes: outcomes.map(Path::to_owned),
             induce: crate::api::DEFAULT_INDUCE.to_owned(),
+            model: crate::api::ModelRequest::default(),
             bank: None,
         };
         let text = self.send(self.client.post(format!("http://{}/v1/import", self.notice.http)).json(&request)).await?;

@@ -124,6 +124,7 @@ impl MemoryApi for Double {
             embedder: embedder(),
             embedding: None,
             jobs: JobCounts::default(),
+            induction: None,
             recovery: None,
             storage: StorageInfo::default(),
             redaction: RedactionInfo { rules_version: 1 },
@@ -368,6 +369,60 @@ impl MemoryApi for Double {
         Ok(BlockResponse { peer, blocked })
     }
 
+    async fn induce(&self, request: InduceRequest) -> Answer<InduceResponse> {
+        self.note(&request);
+        let prompt = PromptView {
+            ask: request.ask,
+            runs: request.runs,
+            system: "the rules".into(),
+            user: "> the run".into(),
+            estimated_tokens: 5,
+            service: None,
+        };
+        Ok(InduceResponse { prompts: vec![prompt], ..InduceResponse::default() })
+    }
+
+    async fn induce_answer(&self, request: InduceAnswerRequest) -> Answer<InduceAnswerResponse> {
+        self.note(&request);
+        let problems = if request.answer.contains("lessons") { vec![] } else { vec!["no JSON object".to_owned()] };
+        let objection = (!problems.is_empty()).then(|| "put it right".to_owned());
+        let lessons = if problems.is_empty() { vec![LESSON.to_owned()] } else { vec![] };
+        Ok(InduceAnswerResponse { lessons, verdict: None, problems, objection })
+    }
+
+    async fn jobs(&self) -> Answer<JobsResponse> {
+        let job = JobView {
+            id: "ab".repeat(16),
+            state: JobState::Failed,
+            ask: "lessons".into(),
+            runs: vec!["cd".repeat(32)],
+            service: "openai:m at http://127.0.0.1:1".into(),
+            queued: TimeMs(1_700_000_000_000),
+            reason: Some("no usable lesson".into()),
+        };
+        Ok(JobsResponse { jobs: vec![job], failed: 1, ..JobsResponse::default() })
+    }
+
+    async fn retry_jobs(&self, request: JobRequest) -> Answer<JobResponse> {
+        self.note(("retry", &request));
+        Ok(JobResponse { jobs: vec![request.id] })
+    }
+
+    async fn drop_jobs(&self, request: JobRequest) -> Answer<JobResponse> {
+        self.note(("drop", &request));
+        Ok(JobResponse { jobs: vec![request.id] })
+    }
+
+    async fn attempts(&self, request: AttemptsRequest) -> Answer<AttemptsResponse> {
+        self.note(&request);
+        Err(ApiError::not_found("no run here is an attempt at that task"))
+    }
+
+    async fn refine(&self, request: RefineRequest) -> Answer<RefineResponse> {
+        self.note(&request);
+        Ok(RefineResponse { prompt: "Look over your own run".into(), estimated_tokens: 6, lessons: vec![] })
+    }
+
     /// One run and one lesson a file. A file called `bad` is skipped; one called `wait` waits for a word from the test.
     async fn import(&self, request: ImportRequest, events: mpsc::Sender<ImportEvent>) -> Answer<ImportResponse> {
         self.note(&request);
@@ -397,7 +452,7 @@ impl MemoryApi for Double {
             done.lessons += runs;
             done.skipped.extend(skipped.clone());
             self.note(("file done", &name));
-            let file = ImportedFile { path, runs, lessons, duplicates: 0, skipped, no_lesson: vec![] };
+            let file = ImportedFile { path, runs, lessons, duplicates: 0, queued: 0, skipped, no_lesson: vec![] };
             let _ = events.send(ImportEvent::File(file)).await;
         }
         Ok(done)

@@ -1,7 +1,7 @@
 //! The HTTP door: JSON over loopback, opened by a token.
 //!
 //! `POST /v1/<verb>` takes the verb's request as JSON (an empty body is `{}`) and answers with its response; `status`,
-//! `peers` and `banks` are `GET`. `import` answers with one JSON object a line while it runs. Errors are
+//! `peers`, `banks` and `jobs` are `GET`. `import` answers with one JSON object a line while it runs. Errors are
 //! `{"error":{"code":…,"message":…}}` with the status of their code. `GET /metrics` is for Prometheus. `GET /healthz` needs no
 //! token and says only that the daemon is up.
 //!
@@ -35,9 +35,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use token::Token;
 
 use crate::api::{
-    Answer, ApiError, BankCreateRequest, BankInviteRequest, BankJoinRequest, BeginRequest, BlockRequest, DoctorRequest,
-    EndRequest, ListRequest, MemoryApi, RateRequest, RecallRequest, ResumeRequest, RunsRequest, ShowRequest,
-    StepRequest, SyncRequest, TeachRequest, WithdrawRequest,
+    Answer, ApiError, AttemptsRequest, BankCreateRequest, BankInviteRequest, BankJoinRequest, BeginRequest,
+    BlockRequest, DoctorRequest, EndRequest, InduceAnswerRequest, InduceRequest, JobRequest, ListRequest,
+    MAX_INDUCED_ANSWER_BYTES, MemoryApi, RateRequest, RecallRequest, RefineRequest, ResumeRequest, RunsRequest,
+    ShowRequest, StepRequest, SyncRequest, TeachRequest, WithdrawRequest,
 };
 use body::{read_json, reply, reply_error, with_type};
 
@@ -47,6 +48,8 @@ pub const MAX_TEACH_BYTES: usize = 64 * 1024;
 pub const MAX_STEP_BODY_BYTES: usize = 6 * MAX_STEP_BYTES + 4 * 1024;
 /// Longest body of any other request; an `import` may name some thousand files.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
+/// Longest body that brings a model's answer: each character of it may be escaped in JSON.
+pub const MAX_ANSWER_BODY_BYTES: usize = 2 * MAX_INDUCED_ANSWER_BYTES + MAX_BODY_BYTES;
 /// Calls at one time. One agent makes a few; more is a runaway client, which is told to come back.
 const MAX_CALLS: usize = 256;
 /// How long a stop waits for calls under way.
@@ -178,6 +181,20 @@ fn router<M: MemoryApi>(door: Door<M>) -> Router {
             "/v1/bank/join",
             verb(MAX_BODY_BYTES, |m: M, q: BankJoinRequest| async move { m.bank_join(q.ticket).await }),
         )
+        .route("/v1/jobs", query(|m: M| async move { m.jobs().await }))
+        .route("/v1/jobs/retry", verb(MAX_BODY_BYTES, |m: M, q: JobRequest| async move { m.retry_jobs(q).await }))
+        .route("/v1/jobs/drop", verb(MAX_BODY_BYTES, |m: M, q: JobRequest| async move { m.drop_jobs(q).await }))
+        .route("/v1/induce", verb(MAX_BODY_BYTES, |m: M, q: InduceRequest| async move { m.induce(q).await }))
+        .route(
+            "/v1/induce/prompt",
+            verb(MAX_BODY_BYTES, |m: M, q: InduceRequest| async move { m.induce(q.of_agent()?).await }),
+        )
+        .route(
+            "/v1/induce/answer",
+            verb(MAX_ANSWER_BODY_BYTES, |m: M, q: InduceAnswerRequest| async move { m.induce_answer(q).await }),
+        )
+        .route("/v1/attempts", verb(MAX_BODY_BYTES, |m: M, q: AttemptsRequest| async move { m.attempts(q).await }))
+        .route("/v1/refine", verb(MAX_BODY_BYTES, |m: M, q: RefineRequest| async move { m.refine(q).await }))
         .route("/v1/import", post(import::import::<M>))
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
@@ -237,6 +254,7 @@ async fn unknown_route(uri: axum::http::Uri) -> axum::response::Response {
 }
 
 async fn wrong_method(method: axum::http::Method, uri: axum::http::Uri) -> axum::response::Response {
-    let message = format!("{} does not take {method}: status, peers and banks take GET, all others POST", uri.path());
+    let message =
+        format!("{} does not take {method}: status, peers, banks and jobs take GET, all others POST", uri.path());
     reply_error(StatusCode::METHOD_NOT_ALLOWED, &ApiError::bad_request(message))
 }

@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use folklore_protocol::{BankId, Claim, Lesson, LessonDraft, LessonError, Outcome, RunDigest, canonical};
+use folklore_protocol::{BankId, Claim, Lesson, LessonError, Outcome, RunDigest, canonical};
 use folklore_store::{
     bank::{BankInfo as StoreBank, Batch},
     learn::{self, Draft, Induced},
@@ -25,6 +25,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Memory,
+    induce::Backend,
     merge::{Fresh, taught},
     read_failed,
     teach::{Struck, brief},
@@ -32,6 +33,7 @@ use super::{
 use crate::{
     api::{self, Answer, ApiError, ImportEvent, ImportedFile},
     formats::{self, BankLesson, FileError, Item, Outcomes, ReadOptions},
+    induction::{Ask, Work, prompt},
 };
 
 /// Runs and lessons of one group.
@@ -46,21 +48,13 @@ const MAX_REPORTED: usize = 10_000;
 /// Bytes of one file between two reports of how far it is.
 const PROGRESS_BYTES: u64 = 1024 * 1024;
 
-/// The name of the one backend so far.
-const EXTRACTIVE: &str = "extractive";
-
 impl Memory {
     pub(super) fn import_now(
         &self,
         request: api::ImportRequest,
         events: &mpsc::Sender<ImportEvent>,
     ) -> Answer<api::ImportResponse> {
-        if request.induce != EXTRACTIVE {
-            return Err(ApiError::bad_request(format!(
-                "no induction backend is called '{}': this build has '{EXTRACTIVE}'",
-                brief(&request.induce)
-            )));
-        }
+        let backend = self.backend(&request.induce, &request.model)?;
         if request.paths.is_empty() {
             return Err(ApiError::bad_request("name at least one file or directory"));
         }
@@ -90,7 +84,7 @@ impl Memory {
         let size = |path: &Path| fs::metadata(path).map_or(0, |m| m.len());
         let total_bytes: u64 = found.iter().map(|f| size(&f.path)).sum();
         let (done, tasks) = (api::ImportResponse::default(), BTreeSet::new());
-        let mut import = Import { memory: self, bank, events, total_bytes, done_bytes: 0, done, tasks };
+        let mut import = Import { memory: self, bank, backend, events, total_bytes, done_bytes: 0, done, tasks };
         let mut fruitless: Vec<&PathBuf> = request.paths.iter().filter(|path| path.is_dir()).collect();
         for entry in found {
             if entry.walked && entry.problem.as_ref().is_some_and(FileError::is_side_file) {
@@ -142,6 +136,7 @@ struct Group {
 struct Import<'m> {
     memory: &'m Memory,
     bank: StoreBank,
+    backend: Backend,
     events: &'m mpsc::Sender<ImportEvent>,
     /// Of all files.
     total_bytes: u64,
@@ -234,13 +229,23 @@ impl Import<'_> {
             rows.push(RunRow { digest, task_key: task_in_bank(&self.bank.id, &run.task_key), outcome, bytes });
             fresh.push(run);
         }
-        let induced = learn::separately(&fresh, &|id| self.given(id));
+        let mut works = Vec::new();
+        let induced = self.drawn(&rows, &fresh, &mut works);
         let mut known = Fresh::default();
         let mut claims = self.claims(induced, &fresh, &mut known, &mut file.no_lesson)?;
         file.no_lesson.truncate(MAX_REPORTED);
         self.imported(lessons, &mut known, &mut claims, file)?;
-        let (records, outcomes) =
-            self.memory.write(&self.bank.id, Batch { claims, runs: rows, skip_if_taught: true })?;
+        let batch = Batch { claims, runs: rows, skip_if_taught: true };
+        let (records, outcomes, queued) = self.memory.write_queued(&self.bank.id, batch, &works)?;
+        match queued {
+            Ok(jobs) => file.queued += jobs.len() as u64,
+            Err(error) => file.no_lesson.extend(
+                fresh
+                    .iter()
+                    .take(MAX_REPORTED)
+                    .map(|run| api::NoLesson { run: run.source.clone(), reason: error.to_string() }),
+            ),
+        }
         for outcome in outcomes {
             match outcome {
                 RunOutcome::Stored | RunOutcome::Relabelled => file.runs += 1,
@@ -249,6 +254,26 @@ impl Import<'_> {
         }
         file.lessons.extend(records.iter().filter_map(|r| r.claim().body()).map(|id| id.to_string()));
         Ok(())
+    }
+
+    /// What runs teach by themselves, or what is to be asked of a model about them.
+    fn drawn(&self, rows: &[RunRow], runs: &[Run], works: &mut Vec<Work>) -> Induced {
+        match &self.backend {
+            Backend::Extractive => learn::separately(runs, &|id| self.memory.given(id)),
+            Backend::Agent => left(runs, "it waits for the agent's own model: 'folklore induce RUN --backend agent'"),
+            Backend::None => left(runs, "no backend was wanted: 'folklore induce RUN' draws from it later"),
+            Backend::Model(plan) => {
+                let mut unasked = Induced::default();
+                for (row, run) in rows.iter().zip(runs) {
+                    let asked = Memory::works(plan, self.bank.id, row.digest, run.outcome.status);
+                    if asked.is_empty() {
+                        unasked.no_lesson.extend(left(std::slice::from_ref(run), UNJUDGED).no_lesson);
+                    }
+                    works.extend(asked);
+                }
+                unasked
+            }
+        }
     }
 
     /// Claims on lessons of other banks.
@@ -265,7 +290,9 @@ impl Import<'_> {
             struck.clean(&mut evidence.agent);
             struck.clean(&mut evidence.judged_by);
             match Lesson::new(fields) {
-                Ok(lesson) if self.has_spoken(&lesson) || taught(claims, &lesson.id()) => file.duplicates += 1,
+                Ok(lesson) if self.memory.has_spoken(&self.bank.id, &lesson) || taught(claims, &lesson.id()) => {
+                    file.duplicates += 1;
+                }
                 Ok(lesson) => {
                     let Some(lesson) = self.merged(lesson, known, claims)? else { continue };
                     let claim = Claim::Taught { lesson_id: lesson.id(), evidence: evidence.normalised() };
@@ -289,21 +316,9 @@ impl Import<'_> {
         known: &mut Fresh,
         claims: &[(Claim, Option<Lesson>)],
     ) -> Answer<Option<Lesson>> {
-        let (held, merged) = self.memory.settled(&self.bank.id, known, lesson)?;
+        let (held, merged) = self.memory.merged(&self.bank.id, lesson, known, claims)?;
         self.done.merged += u64::from(merged);
-        let said = merged && (self.has_spoken(&held) || taught(claims, &held.id()));
-        Ok((!said).then_some(held))
-    }
-
-    /// Whether this node once taught a lesson in this bank; it may have been withdrawn since, and is not taught again.
-    fn has_spoken(&self, lesson: &Lesson) -> bool {
-        self.memory.0.catalogue.has_spoken(&self.bank.id, &lesson.id(), &self.memory.me())
-    }
-
-    /// A lesson that a run says it had been given.
-    fn given(&self, id: &str) -> Option<LessonDraft> {
-        let lesson = self.memory.0.store.lesson(&id.parse().ok()?).ok()??;
-        Some(lesson.fields().clone())
+        Ok(held)
     }
 
     fn claims(
@@ -322,25 +337,17 @@ impl Import<'_> {
             };
             no_lesson.push(api::NoLesson { run, reason: none.reason });
         }
-        let mut claims = Vec::new();
-        for draft in induced.lessons {
-            match lesson_of(&draft) {
-                Ok(lesson) if self.has_spoken(&lesson) => {}
-                Ok(lesson) => {
-                    let Some(lesson) = self.merged(lesson, known, &claims)? else { continue };
-                    let claim = Claim::Taught { lesson_id: lesson.id(), evidence: draft.evidence };
-                    claims.push((claim, Some(lesson)));
-                }
-                Err(error) => no_lesson.push(api::NoLesson { run: String::new(), reason: error.to_string() }),
-            }
-        }
+        let mut problems = Vec::new();
+        let (claims, merged) = self.memory.claims_of(&self.bank.id, induced.lessons, known, &mut problems)?;
+        self.done.merged += merged;
+        no_lesson.extend(problems.into_iter().map(|reason| api::NoLesson { run: String::new(), reason }));
         Ok(claims)
     }
 
     /// Draws the contrasts of every task that this import touched.
     fn contrast(&mut self, events: &mpsc::Sender<ImportEvent>) -> Answer<()> {
         let together = self.contrasts()?;
-        if together.lessons.is_empty() && together.no_lesson.is_empty() {
+        if together.lessons.is_empty() && together.no_lesson.is_empty() && together.queued == 0 {
             return Ok(());
         }
         self.count(&together);
@@ -354,8 +361,27 @@ impl Import<'_> {
         let mut together = ImportedFile { path: "(runs of one task together)".into(), ..ImportedFile::default() };
         for task in std::mem::take(&mut self.tasks) {
             let task = task_in_bank(&self.bank.id, &task);
+            match &self.backend {
+                Backend::Extractive => {}
+                Backend::Agent | Backend::None => break,
+                Backend::Model(plan) => {
+                    let group = self.memory.both_outcomes(&task, prompt::MAX_GROUP, None);
+                    if group.is_empty() {
+                        continue;
+                    }
+                    let work = plan.work(self.bank.id, Ask::Contrast, group);
+                    let (_, _, queued) = self.memory.write_queued(&self.bank.id, Batch::default(), &[work])?;
+                    match queued {
+                        Ok(jobs) => together.queued += jobs.len() as u64,
+                        Err(error) => {
+                            together.no_lesson.push(api::NoLesson { run: task, reason: error.to_string() });
+                        }
+                    }
+                    continue;
+                }
+            }
             let mut runs = Vec::new();
-            for digest in self.contrasted(&task) {
+            for digest in self.memory.both_outcomes(&task, MAX_CONTRASTED, None) {
                 let Some(row) = self.memory.0.store.run(&digest).map_err(read_failed)? else { continue };
                 match canonical::decode::<Run, MAX_RUN_BYTES>(&row.bytes) {
                     Ok(run) => runs.push(run),
@@ -368,7 +394,7 @@ impl Import<'_> {
             if runs.is_empty() {
                 continue;
             }
-            let induced = learn::contrast(&runs.iter().collect::<Vec<_>>(), &|id| self.given(id));
+            let induced = learn::contrast(&runs.iter().collect::<Vec<_>>(), &|id| self.memory.given(id));
             let claims = self.claims(induced, &runs, &mut Fresh::default(), &mut together.no_lesson)?;
             let (records, _) =
                 self.memory.write(&self.bank.id, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
@@ -377,43 +403,13 @@ impl Import<'_> {
         Ok(together)
     }
 
-    /// The runs of a task that a contrast is drawn from: none unless it has both outcomes, else the first of each by digest,
-    /// without reading the others.
-    fn contrasted(&self, task: &str) -> Vec<RunDigest> {
-        let store = &self.memory.0.store;
-        let mut digests = store.run_digests_of_task(task);
-        digests.sort_unstable();
-        let (mut solved, mut others) = (Vec::new(), Vec::new());
-        let mut failed = false;
-        for digest in digests {
-            match store.run_outcome(&digest) {
-                Some(Outcome::Success) => solved.push(digest),
-                Some(outcome @ (Outcome::Failure | Outcome::Partial)) => {
-                    failed |= outcome == Outcome::Failure;
-                    others.push(digest);
-                }
-                Some(Outcome::Unknown) | None => {}
-            }
-        }
-        if solved.is_empty() || !failed {
-            return Vec::new();
-        }
-        // One outcome that is rare leaves its room to the other.
-        let half = MAX_CONTRASTED / 2;
-        let room = MAX_CONTRASTED - others.len().min(half);
-        solved.truncate(room.max(half));
-        others.truncate(MAX_CONTRASTED - solved.len());
-        let mut both = [solved, others].concat();
-        both.sort_unstable();
-        both
-    }
-
     fn count(&mut self, file: &ImportedFile) {
         let done = &mut self.done;
         done.files += 1;
         done.runs += file.runs;
         done.lessons += file.lessons.len() as u64;
         done.duplicates += file.duplicates;
+        done.queued += file.queued;
         let room = MAX_REPORTED.saturating_sub(done.skipped.len());
         done.skipped.extend(file.skipped.iter().take(room).cloned());
         let room = MAX_REPORTED.saturating_sub(done.no_lesson.len());
@@ -426,6 +422,8 @@ pub(super) struct Finished {
     pub row: RunRow,
     /// What it teaches by itself.
     pub claims: Vec<(Claim, Option<Lesson>)>,
+    /// What a model is to be asked about it.
+    pub works: Vec<Work>,
     /// Why it teaches nothing.
     pub no_lesson: Vec<api::NoLesson>,
 }
@@ -438,29 +436,40 @@ impl Memory {
             let outcome = Outcome::from(run.outcome.status);
             let task_key = task_in_bank(&bank.id, &run.task_key);
             let row = RunRow { digest, task_key, outcome, bytes: canonical::encode(run) };
-            let mut no_lesson = Vec::new();
+            let (mut works, mut no_lesson) = (Vec::new(), Vec::new());
             let runs = std::slice::from_ref(run);
-            let induced = learn::separately(runs, &|id| import.given(id));
+            let induced = import.drawn(std::slice::from_ref(&row), runs, &mut works);
             let claims = import.claims(induced, runs, &mut Fresh::default(), &mut no_lesson)?;
-            Ok(Finished { row, claims, no_lesson })
+            Ok(Finished { row, claims, works, no_lesson })
         })
     }
 
-    /// Draws the contrast of a task from what the bank holds of it; ids of the lessons, and why there are none.
-    pub(super) fn contrast_task(&self, bank: &StoreBank, task_key: &str) -> Answer<(Vec<String>, Vec<api::NoLesson>)> {
+    /// Draws the contrast of a task from what the bank holds of it, or queues it for the model.
+    pub(super) fn contrast_task(&self, bank: &StoreBank, task_key: &str) -> Answer<ImportedFile> {
         self.with_import(bank, |import| {
             import.tasks.insert(task_key.to_owned());
-            let together = import.contrasts()?;
-            Ok((together.lessons, together.no_lesson))
+            import.contrasts()
         })
     }
 
+    /// An import of nothing, by the backend that runs ending here are given to.
     fn with_import<T>(&self, bank: &StoreBank, f: impl FnOnce(&mut Import<'_>) -> T) -> T {
         // Nobody listens.
         let (events, _) = mpsc::channel(1);
         let (done, tasks) = (api::ImportResponse::default(), BTreeSet::new());
-        f(&mut Import { memory: self, bank: bank.clone(), events: &events, total_bytes: 0, done_bytes: 0, done, tasks })
+        let backend = self.standing_plan().map_or(Backend::Extractive, Backend::Model);
+        let (memory, bank, events) = (self, bank.clone(), &events);
+        f(&mut Import { memory, bank, backend, events, total_bytes: 0, done_bytes: 0, done, tasks })
     }
+}
+
+/// Why a run is not given to a model.
+const UNJUDGED: &str = "it has no outcome label, and the model is not to judge: give a table of labels with --outcomes";
+
+/// Runs that are kept without being drawn from now.
+fn left(runs: &[Run], reason: &str) -> Induced {
+    let none = |run: &Run| learn::NoLesson { run: run.source.clone(), reason: reason.to_owned() };
+    Induced { lessons: Vec::new(), no_lesson: runs.iter().map(none).collect() }
 }
 
 /// What a run is known by in one bank: importing it into another bank is news there.
@@ -471,7 +480,7 @@ fn in_bank(bank: &BankId, digest: &RunDigest) -> RunDigest {
 }
 
 /// What the runs of one task are known by in one bank: what was imported into a private bank is no evidence elsewhere.
-fn task_in_bank(bank: &BankId, task_key: &str) -> String {
+pub(super) fn task_in_bank(bank: &BankId, task_key: &str) -> String {
     format!("{}/{task_key}", bank.to_string().get(..16).unwrap_or_default())
 }
 

@@ -29,6 +29,20 @@ impl Memory {
         fresh.0.push((gist, lesson.clone()));
         Ok((lesson, false))
     }
+
+    /// The lesson that a claim is to be made on, `None` if this node or `claims` make it already; and whether it is another
+    /// than `lesson`.
+    pub(super) fn merged(
+        &self,
+        bank: &BankId,
+        lesson: Lesson,
+        fresh: &mut Fresh,
+        claims: &[(Claim, Option<Lesson>)],
+    ) -> Answer<(Option<Lesson>, bool)> {
+        let (held, merged) = self.settled(bank, fresh, lesson)?;
+        let said = merged && (self.has_spoken(bank, &held) || taught(claims, &held.id()));
+        Ok(((!said).then_some(held), merged))
+    }
 }
 
 /// Whether claims of a group teach a lesson already.

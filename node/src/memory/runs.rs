@@ -19,7 +19,10 @@ use super::{
     teach::{Struck, brief},
     write_failed,
 };
-use crate::api::{self, Answer, ApiError, TimeMs};
+use crate::{
+    api::{self, Answer, ApiError, TimeMs},
+    induction::Work,
+};
 
 /// Bytes of a task in a list.
 const SHOWN_TASK_BYTES: usize = 200;
@@ -123,26 +126,41 @@ impl Memory {
         let state = held.info.state;
         let mut finished = finished(held, &request);
         clean_run(&mut finished);
-        let Finished { row, claims, mut no_lesson } = self.finish(&bank, &finished)?;
+        let Finished { row, claims, works, mut no_lesson } = self.finish(&bank, &finished)?;
         // A policy that changed meanwhile keeps the lessons out; the run is this node's own.
-        let claims = match self.check_may_write(&bank) {
-            Ok(()) => claims,
+        let may_write = self.check_may_write(&bank);
+        let not_drawn = |message: String| api::NoLesson { run: finished.source.clone(), reason: message };
+        let (claims, works) = match &may_write {
+            Ok(()) => (claims, works),
             Err(error) => {
-                no_lesson.push(api::NoLesson { run: finished.source.clone(), reason: error.message });
-                Vec::new()
+                no_lesson.push(not_drawn(error.message.clone()));
+                Default::default()
             }
         };
         let ending = Ending { lease, state, outcome: request.outcome, digest: row.digest };
         let bodies = claims.iter().map(|(_, lesson)| lesson.clone()).collect();
         let batch = Batch { claims, runs: vec![row], skip_if_taught: true };
-        let written = self.0.store.end_run(&self.0.key, self.now_ms(), batch, &ending).map_err(run_failed)?;
+        // A full queue leaves the run to 'folklore induce'.
+        let jobs = works.len() as u64;
+        let queue = self.induction().jobs.queue(works.iter().map(Work::to_bytes).collect(), self.now_ms());
+        let queue = queue.map_err(|error| no_lesson.push(not_drawn(error.to_string()))).ok();
+        let settings = queue.as_ref().map(|queue| queue.settings()).unwrap_or_default();
+        let written =
+            self.0.store.end_run_with(&self.0.key, self.now_ms(), batch, &settings, &ending).map_err(run_failed)?;
+        let mut queued = 0;
+        if let Some(queue) = queue {
+            queue.keep();
+            self.induction().wake();
+            queued = jobs;
+        }
         let (records, _) = self.publish(&bank.id, written, bodies)?;
         let mut lessons: Vec<String> =
             records.iter().filter_map(|record| record.claim().body()).map(|id| id.to_string()).collect();
-        if request.outcome != Outcome::Unknown && self.check_may_write(&bank).is_ok() {
-            let (together, none) = self.contrast_task(&bank, &finished.task_key)?;
-            lessons.extend(together);
-            no_lesson.extend(none);
+        if request.outcome != Outcome::Unknown && may_write.is_ok() {
+            let together = self.contrast_task(&bank, &finished.task_key)?;
+            queued += together.queued;
+            lessons.extend(together.lessons);
+            no_lesson.extend(together.no_lesson);
         }
         Ok(api::EndResponse {
             name: ending.lease.name,
@@ -152,6 +170,7 @@ impl Memory {
             state: state.to_string(),
             known: false,
             lessons,
+            queued,
             no_lesson,
         })
     }
@@ -292,6 +311,7 @@ fn ended_before(info: &RunInfo, lease: &Lease, outcome: Outcome) -> Answer<api::
         state: ended.state.to_string(),
         known: true,
         lessons: Vec::new(),
+        queued: 0,
         no_lesson: Vec::new(),
     })
 }

@@ -89,8 +89,19 @@ impl Memory {
         bank: &BankId,
         batch: Batch,
     ) -> Answer<(Vec<Record>, Vec<folklore_store::runs::RunOutcome>)> {
+        self.write_with(bank, batch, &[])
+    }
+
+    /// As [`write`](Self::write), with settings of the store in the same group.
+    pub(super) fn write_with(
+        &self,
+        bank: &BankId,
+        batch: Batch,
+        settings: &[(String, Vec<u8>)],
+    ) -> Answer<(Vec<Record>, Vec<folklore_store::runs::RunOutcome>)> {
         let bodies: Vec<Option<Lesson>> = batch.claims.iter().map(|(_, lesson)| lesson.clone()).collect();
-        let written = self.0.store.write(*bank, &self.0.key, self.now_ms(), batch).map_err(write_failed)?;
+        let written =
+            self.0.store.write_with(*bank, &self.0.key, self.now_ms(), batch, settings).map_err(write_failed)?;
         self.publish(bank, written, bodies)
     }
 

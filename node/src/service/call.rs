@@ -116,6 +116,10 @@ pub struct Service {
     http: Client,
     base: String,
     auth: Auth,
+    /// A header that the interface wants with every request.
+    header: Option<(&'static str, &'static str)>,
+    /// Longest answer that is read, bytes.
+    max_answer: usize,
 }
 
 impl Service {
@@ -137,7 +141,20 @@ impl Service {
             .connect_timeout(Duration::from_secs(10))
             .build()
             .map_err(|error| format!("cannot make HTTP requests here: {error}"))?;
-        Ok(Self { http, base: base.trim_end_matches('/').to_owned(), auth })
+        let base = base.trim_end_matches('/').to_owned();
+        Ok(Self { http, base, auth, header: None, max_answer: MAX_ANSWER_BYTES })
+    }
+
+    /// The same service, with a header that goes with every request.
+    #[must_use]
+    pub fn with_header(self, name: &'static str, value: &'static str) -> Self {
+        Self { header: Some((name, value)), ..self }
+    }
+
+    /// The same service, from which no longer answers are read.
+    #[must_use]
+    pub fn reading_at_most(self, bytes: usize) -> Self {
+        Self { max_answer: bytes.min(MAX_ANSWER_BYTES), ..self }
     }
 
     /// Where it is.
@@ -161,7 +178,7 @@ impl Service {
         loop {
             left -= 1;
             let request = self.authorised(self.http.post(&url).json(body).timeout(patience.timeout));
-            let (error, asked) = match one_try(request, &url).await {
+            let (error, asked) = match one_try(request, &url, self.max_answer).await {
                 Ok(bytes) => {
                     return serde_json::from_slice(&bytes).map_err(|error| CallError::BadAnswer {
                         url,
@@ -180,6 +197,10 @@ impl Service {
     }
 
     fn authorised(&self, request: RequestBuilder) -> RequestBuilder {
+        let request = match self.header {
+            Some((name, value)) => request.header(name, value),
+            None => request,
+        };
         match &self.auth {
             Auth::None => request,
             Auth::Bearer(key) => request.bearer_auth(key.reveal()),
@@ -189,7 +210,11 @@ impl Service {
 }
 
 /// The bytes of a good answer; or what went wrong, and how long the service wants to be left alone.
-async fn one_try(request: RequestBuilder, url: &str) -> Result<Vec<u8>, (CallError, Option<Duration>)> {
+async fn one_try(
+    request: RequestBuilder,
+    url: &str,
+    max_answer: usize,
+) -> Result<Vec<u8>, (CallError, Option<Duration>)> {
     let unreachable =
         |error: &reqwest::Error| (CallError::Unreachable { url: url.to_owned(), reason: reason(error) }, None);
     let response = request.send().await.map_err(|error| unreachable(&error))?;
@@ -199,7 +224,7 @@ async fn one_try(request: RequestBuilder, url: &str) -> Result<Vec<u8>, (CallErr
     let mut bytes = Vec::new();
     let mut chunks = response.bytes_stream();
     // A status that is no success keeps its meaning, however its body ends.
-    let most = if status.is_success() { MAX_ANSWER_BYTES } else { 4 * MAX_WORDS };
+    let most = if status.is_success() { max_answer } else { 4 * MAX_WORDS };
     while let Some(chunk) = chunks.next().await {
         match chunk {
             Ok(chunk) if bytes.len() + chunk.len() <= most => bytes.extend_from_slice(&chunk),
@@ -208,7 +233,7 @@ async fn one_try(request: RequestBuilder, url: &str) -> Result<Vec<u8>, (CallErr
                 break;
             }
             Ok(_) => {
-                let reason = format!("longer than {MAX_ANSWER_BYTES} bytes");
+                let reason = format!("longer than {max_answer} bytes");
                 return Err((CallError::BadAnswer { url: url.to_owned(), reason }, None));
             }
             Err(_) if !status.is_success() => break,
@@ -251,7 +276,7 @@ fn reason(error: &reqwest::Error) -> String {
 }
 
 /// Between half of `pause` and all of it.
-fn half_random(pause: Duration) -> Duration {
+pub(crate) fn half_random(pause: Duration) -> Duration {
     let mut bytes = [0; 2];
     // Without randomness the pause is whole: only the spreading is lost.
     let part = getrandom::fill(&mut bytes).map_or(u16::MAX, |()| u16::from_le_bytes(bytes));

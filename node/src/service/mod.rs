@@ -5,11 +5,13 @@
 //! It may be slow, full, broken or gone at any time, and nothing here waits without a limit.
 
 pub mod call;
+pub mod chat;
 pub mod embed;
 
 use std::fmt;
 
 pub use call::{CallError, Patience, Service};
+pub use chat::{ChatConfig, ChatModel, ChatProvider};
 pub use embed::{EmbedConfig, Purpose, RemoteEmbedder};
 
 /// The interface that a service speaks.

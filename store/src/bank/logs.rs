@@ -8,7 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use folklore_protocol::{canonical, identity::Keypair, lesson::LessonId};
 
-use super::{Batch, Index, Store, Written, read::Reader, write::Plan};
+use super::{
+    Batch, Index, Store, Written,
+    read::Reader,
+    write::{Plan, unreserved},
+};
 use crate::{
     error::{ReadError, WriteError},
     frame::{Frame, HEADER_BYTES, Key, Kind, Tree},
@@ -649,13 +653,29 @@ impl Store {
     /// # Errors
     /// State unchanged, except after [`WriteError::Stopped`], where what is on disk is not certain.
     pub fn end_run(&self, keypair: &Keypair, at_ms: u64, batch: Batch, ending: &Ending) -> Result<Written, RunError> {
+        self.end_run_with(keypair, at_ms, batch, &[], ending)
+    }
+
+    /// As [`end_run`](Self::end_run), with settings in the same group.
+    ///
+    /// # Errors
+    /// As for [`end_run`](Self::end_run), and when a setting is too long or the bank's own.
+    pub fn end_run_with(
+        &self,
+        keypair: &Keypair,
+        at_ms: u64,
+        batch: Batch,
+        settings: &[(String, Vec<u8>)],
+        ending: &Ending,
+    ) -> Result<Written, RunError> {
+        unreserved(settings)?;
         let bank = {
             let index = self.index();
             index.logs.get(&ending.lease.name)?.head.bank
         };
         self.adopt(keypair.author())?;
         self.group(|_, plan| match plan.end_run(ending, at_ms)? {
-            Ok(()) => plan.write(bank, keypair, at_ms, batch).map(Ok),
+            Ok(()) => plan.write(bank, keypair, at_ms, batch, settings).map(Ok),
             Err(error) => Ok(Err(error)),
         })?
     }

@@ -293,6 +293,22 @@ impl Store {
         runs.into_iter().map(|(_, digest)| digest).collect()
     }
 
+    /// The runs whose digest in hex begins so: none, the one, or two of several.
+    pub fn find_runs(&self, prefix: &str) -> Vec<RunDigest> {
+        let durable = self.0.queue.durable();
+        let index = self.index();
+        let shown = index.runs.iter().filter(|(_, run)| run.arrival < durable).map(|(digest, _)| *digest);
+        let mut found: Vec<RunDigest> =
+            shown.filter(|digest| crate::run::digest_hex(digest).starts_with(prefix)).take(2).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// The keys of all tasks that have runs, in no order.
+    pub fn tasks(&self) -> Vec<String> {
+        self.index().tasks.keys().cloned().collect()
+    }
+
     /// Runs held.
     pub fn run_count(&self) -> usize {
         self.index().runs.len()

@@ -254,13 +254,14 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Numbers and signs claims, and plans them with their bodies and runs. The author is adopted already.
+    /// Numbers and signs claims, and plans them with their bodies, runs and settings. The author is adopted already.
     pub(super) fn write(
         &mut self,
         bank: BankId,
         keypair: &Keypair,
         at_ms: u64,
         batch: Batch,
+        settings: &[(String, Vec<u8>)],
     ) -> Result<Written, WriteError> {
         let author = keypair.author();
         let state = self.index.bank(&bank).filter(|b| b.info.is_some()).ok_or(WriteError::UnknownBank(bank))?;
@@ -332,6 +333,9 @@ impl<'a> Plan<'a> {
         }
         for run in &batch.runs {
             written.runs.push(self.run(run)?);
+        }
+        for (name, value) in settings {
+            self.setting(name, value)?;
         }
         Ok(written)
     }
@@ -491,8 +495,25 @@ impl Store {
     /// # Errors
     /// State unchanged, except after [`WriteError::Stopped`], where what is on disk is not certain.
     pub fn write(&self, bank: BankId, keypair: &Keypair, at_ms: u64, batch: Batch) -> Result<Written, WriteError> {
+        self.write_with(bank, keypair, at_ms, batch, &[])
+    }
+
+    /// As [`write`](Self::write), with settings in the same group: what a job brought and that it is done are there both or
+    /// neither.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write), and when a setting is too long or the bank's own.
+    pub fn write_with(
+        &self,
+        bank: BankId,
+        keypair: &Keypair,
+        at_ms: u64,
+        batch: Batch,
+        settings: &[(String, Vec<u8>)],
+    ) -> Result<Written, WriteError> {
+        unreserved(settings)?;
         self.adopt(keypair.author())?;
-        self.group(|_, plan| plan.write(bank, keypair, at_ms, batch))
+        self.group(|_, plan| plan.write(bank, keypair, at_ms, batch, settings))
     }
 
     /// Takes an author whose key signs here into the books, once: its records are looked through for numbers and stands.
@@ -532,5 +553,13 @@ impl Store {
             }
             plan.setting(name, value)
         })
+    }
+}
+
+/// Names that the bank keeps for itself are nobody else's to set.
+pub(super) fn unreserved(settings: &[(String, Vec<u8>)]) -> Result<(), WriteError> {
+    match settings.iter().any(|(name, _)| name.starts_with(SETTING_PREFIX)) {
+        true => Err(WriteError::Reserved(SETTING_PREFIX)),
+        false => Ok(()),
     }
 }

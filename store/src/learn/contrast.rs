@@ -1,6 +1,7 @@
 //! What set a success apart from a failure at the same task.
 
 use super::coding;
+use super::divergence;
 use super::draft::Parts;
 use super::moves::{Effect, Work, went_through};
 use super::quote::{Side, quoted};
@@ -21,7 +22,7 @@ const SHOWN_ARGUMENTS: usize = 3;
 pub(super) fn between(ok: &Run, failed: &Run) -> Option<Parts> {
     match (coding::patch(ok), coding::patch(failed)) {
         (Some(right), Some(wrong)) => patches(ok, failed, right, wrong),
-        _ => changes(ok, failed),
+        _ => changes(ok, failed).or_else(|| divergence::first(ok, failed)),
     }
 }
 

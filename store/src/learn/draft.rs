@@ -107,8 +107,10 @@ pub(super) fn assemble(parts: Parts, sources: Sources<'_>, runs: &[&Run], given:
     Ok(Draft { fields, evidence: evidence(runs) })
 }
 
-/// What several runs of one task say together.
-fn evidence(runs: &[&Run]) -> Evidence {
+/// What several runs of one task say together, as evidence of a lesson drawn without a model; who draws it otherwise says so
+/// in `induced_by`.
+#[must_use]
+pub fn evidence(runs: &[&Run]) -> Evidence {
     let statuses: Vec<RunStatus> = runs.iter().map(|run| run.outcome.status).collect();
     let outcome = match statuses.first() {
         Some(&first) if statuses.iter().all(|&status| status == first) => first.into(),
@@ -248,7 +250,8 @@ fn shares_words(span: &str, task: &str) -> bool {
 }
 
 /// Whether a lesson only says again what its runs had been given: equal, or alike in four words of five.
-fn is_relearned(fields: &LessonDraft, runs: &[&Run], given: Given<'_>) -> bool {
+#[must_use]
+pub fn is_relearned(fields: &LessonDraft, runs: &[&Run], given: Given<'_>) -> bool {
     const ALIKE: usize = 80;
     let mut ids: Vec<&str> = runs.iter().flat_map(|run| &run.injected).map(String::as_str).collect();
     ids.sort_unstable();

@@ -1,16 +1,19 @@
 //! Induction without an LLM (backend `extractive`): what the steps of finished runs teach, word for word.
 //!
 //! - From a failed run a **pitfall**: when, which move failed, what to do instead where the judge said so. Which step is
-//!   blamed is written at [`tools`] for tool calls and at [`coding`] for commands.
+//!   blamed is written at [`tools`] for tool calls, at [`coding`] for commands and at [`claims`] for conversations.
 //! - From a success a **strategy**: the decisive moves in order.
-//! - From runs of one task with both outcomes a **contrast**: what the succeeding run did that the failing did not.
+//! - From runs of one task with both outcomes a **contrast**: what the succeeding run did that the failing did not
+//!   ([`contrast`](mod@contrast) for what was changed, [`divergence`] for what was reckoned, written or looked up).
 //!
 //! Every line of a lesson's content quotes the run and points to the step ([`quote`]); a lesson whose quotes do not stand
 //! where it says, or that names nothing of its task, is not made, and the reason is reported. Pure and deterministic: no
 //! clock, no randomness, no hash order; the simulator runs it too.
 
+mod claims;
 mod coding;
 mod contrast;
+mod divergence;
 mod draft;
 pub mod merge;
 pub mod moves;
@@ -21,7 +24,7 @@ mod tools;
 mod truth_tests;
 mod verdict;
 
-pub use draft::{CONTENT_BUDGET_BYTES, Draft, Given, INDUCED_BY};
+pub use draft::{CONTENT_BUDGET_BYTES, Draft, Given, INDUCED_BY, evidence, is_relearned};
 pub use verdict::{Comparison, Difference, compare, explain_verdict};
 
 use crate::run::{Run, RunStatus};
@@ -202,8 +205,9 @@ fn unfit(run: &Run) -> Option<String> {
     }
     let acted = run.steps.iter().any(|step| matches!(Move::of(&step.action), Move::Call { .. } | Move::Command(_)));
     let expected = run.outcome.expected.as_ref().is_some_and(|expected| !expected.is_empty());
-    // A run that only talked teaches something when the judge expected a move.
-    (!acted && !expected).then(|| "it has only messages and the judge expected no move".into())
+    // A run that only talked teaches something when the judge expected a move, or an answer that it did not give.
+    let unsaid = !run.outcome.missing_answers.is_empty();
+    (!acted && !expected && !unsaid).then(|| "it has only messages and the judge expected no move".into())
 }
 
 fn candidates(run: &Run) -> Vec<Parts> {
@@ -212,6 +216,7 @@ fn candidates(run: &Run) -> Vec<Parts> {
         (RunStatus::Success, true) => tools::strategy(run).into_iter().collect(),
         (RunStatus::Success, false) => coding::lessons(run, LessonKind::Strategy),
         (_, true) => tools::pitfalls(run),
+        (_, false) if claims::is_conversation(run) => claims::pitfall(run).into_iter().collect(),
         (_, false) => coding::lessons(run, LessonKind::Pitfall),
     }
 }

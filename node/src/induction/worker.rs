@@ -1,0 +1,419 @@
+//! Works off the queue of what models are asked.
+//!
+//! A job that meets a service that is away, full, or not set up rightly goes back into the queue, and that service is left
+//! alone for a while: from a second up to five minutes, half of it random, so that many nodes do not come back in step. A job
+//! whose answer cannot be used after one objection fails and waits for a person (`folklore jobs`). What a job brings is
+//! written in one group with its end, so a crash at any moment leaves it either done or still to do.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use folklore_store::{
+    jobs::{Job, JobId, Jobs},
+    run::{Run, RunStatus},
+};
+use tokio::{sync::Notify, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Ask, InductionOptions, Target, Work, answer,
+    check::{self, Checked},
+    config::{DEFAULT_CALLS_AN_HOUR, DEFAULT_TOKENS_AN_HOUR},
+    prompt,
+};
+use crate::{
+    memory::Memory,
+    service::{
+        CallError, ChatModel, Patience,
+        call::half_random,
+        chat::{MAX_ANSWER_TOKENS, Prompt, Reply},
+    },
+};
+
+/// Jobs at one time. A model of one's own serves few at once, and a service counts them.
+const AT_ONCE: usize = 4;
+/// First and longest rest of a service that failed.
+const FIRST_REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_secs(300);
+/// Longest time between two looks at the queue.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// Times that a service may answer one job with something unusable before the job is given up. A network that asks for a
+/// login first answers so too, so one time is not enough.
+const MAX_UNUSABLE: u32 = 3;
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The queue, whom it asks, and how that goes.
+#[derive(Debug)]
+pub struct Induction {
+    /// What the home's configuration says.
+    pub configured: InductionOptions,
+    /// The queue.
+    pub jobs: Jobs,
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    rests: BTreeMap<Target, Rest>,
+    unusable: BTreeMap<JobId, u32>,
+    hour: Instant,
+    calls: u32,
+    tokens: u64,
+    /// The hour's budget is used up.
+    spent: Option<String>,
+}
+
+#[derive(Debug)]
+struct Rest {
+    until: Instant,
+    pause: Duration,
+    error: String,
+}
+
+/// How a job ended.
+enum Ended {
+    /// It is done and gone.
+    Done,
+    /// To be done later: the service is at fault, or the budget.
+    Later(Later),
+    /// Not to be done again by itself.
+    Failed(String),
+}
+
+enum Later {
+    Service(Target, String),
+    Budget,
+    Disk(String),
+}
+
+/// Why a talk with a model brought nothing.
+enum Trouble {
+    Later(Later),
+    Call(CallError),
+}
+
+/// How the queue fares.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Jobs that wait or are being done.
+    pub waiting: usize,
+    /// Jobs that were given up.
+    pub failed: usize,
+    /// What is wrong with a service that is being left alone, or with the budget.
+    pub error: Option<String>,
+    /// Seconds until it is tried again.
+    pub rests_s: Option<u64>,
+}
+
+impl Induction {
+    /// A queue and the configuration it is worked off by.
+    #[must_use]
+    pub fn new(configured: InductionOptions, jobs: Jobs) -> Self {
+        let state = State {
+            rests: BTreeMap::new(),
+            unusable: BTreeMap::new(),
+            hour: Instant::now(),
+            calls: 0,
+            tokens: 0,
+            spent: None,
+        };
+        Self { configured, jobs, state: Mutex::new(state), wake: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something new waits.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// A person wants it tried now: no service is left alone any longer.
+    pub fn hurry(&self) {
+        self.state().rests.clear();
+        self.wake.notify_one();
+    }
+
+    /// How it fares.
+    pub fn progress(&self) -> Progress {
+        let (waiting, failed) = self.jobs.counts();
+        let state = self.state();
+        let now = Instant::now();
+        let rest = state.rests.values().filter(|rest| rest.until > now).min_by_key(|rest| rest.until);
+        let error = state.spent.clone().or_else(|| rest.map(|rest| rest.error.clone()));
+        // Nothing is wrong with a service that nobody waits for.
+        let error = error.filter(|_| waiting > 0);
+        let rests_s = rest.filter(|_| waiting > 0).map(|rest| rest.until.duration_since(now).as_secs());
+        Progress { waiting, failed, error, rests_s }
+    }
+
+    /// Works the queue off until `stop`. Jobs under way then are put back by their end: they are still in the bank.
+    pub async fn work(self: Arc<Self>, memory: Memory, stop: CancellationToken) {
+        let mut under_way = JoinSet::new();
+        loop {
+            while under_way.len() < AT_ONCE
+                && let Some(job) = self.next()
+            {
+                let (induction, memory) = (Arc::clone(&self), memory.clone());
+                under_way.spawn(async move { induction.one(&memory, &job).await });
+            }
+            let nap = self.nap();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(_) = under_way.join_next(), if !under_way.is_empty() => {}
+                () = self.wake.notified() => {}
+                () = tokio::time::sleep(nap) => {}
+            }
+        }
+        under_way.shutdown().await;
+    }
+
+    /// The next job whose service is not being left alone.
+    fn next(&self) -> Option<Job> {
+        let now = Instant::now();
+        let resting: Vec<Target> = {
+            let mut state = self.state();
+            if now.duration_since(state.hour) >= HOUR {
+                (state.hour, state.calls, state.tokens, state.spent) = (now, 0, 0, None);
+            }
+            if state.spent.is_some() {
+                return None;
+            }
+            state.rests.iter().filter(|(_, rest)| rest.until > now).map(|(target, _)| target.clone()).collect()
+        };
+        let rests = |job: &Job| Work::from_bytes(&job.work).is_ok_and(|work| resting.contains(&work.target));
+        self.jobs.take(|job| resting.is_empty() || !rests(job))
+    }
+
+    /// How long nothing happens unless somebody wakes the worker.
+    fn nap(&self) -> Duration {
+        let now = Instant::now();
+        let state = self.state();
+        let ends = state.rests.values().map(|rest| rest.until).filter(|until| *until > now);
+        let next = ends.min().map_or(LOOK_EVERY, |until| until.duration_since(now));
+        next.clamp(Duration::from_millis(10), LOOK_EVERY)
+    }
+
+    /// One job from its beginning to its end.
+    async fn one(&self, memory: &Memory, job: &Job) {
+        let id = job.id();
+        match self.perform(memory, job).await {
+            Ended::Done => {
+                self.state().unusable.remove(&id);
+            }
+            Ended::Later(why) => {
+                self.jobs.put_back(&id);
+                match why {
+                    Later::Service(target, error) => self.rest(target, error),
+                    // The next hour begins anew.
+                    Later::Budget => {}
+                    Later::Disk(error) => {
+                        tracing::error!(job = %id, error, "what a job brought cannot be written; it is tried again");
+                        tokio::time::sleep(FIRST_REST * 10).await;
+                    }
+                }
+            }
+            Ended::Failed(reason) => {
+                tracing::warn!(job = %id, reason, "a job is given up: 'folklore jobs' shows it");
+                self.state().unusable.remove(&id);
+                let (jobs, reason) = (self.jobs.clone(), reason);
+                let failed = tokio::task::spawn_blocking(move || jobs.fail(&id, &reason)).await;
+                if !matches!(failed, Ok(Ok(()))) {
+                    self.jobs.put_back(&id);
+                }
+            }
+        }
+    }
+
+    /// Leaves a service alone for a while, longer each time.
+    fn rest(&self, target: Target, error: String) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let before = state.rests.get(&target);
+        // Several jobs met the same trouble at the same time.
+        if before.is_some_and(|rest| rest.until > now) {
+            return;
+        }
+        let pause = before.map_or(FIRST_REST, |rest| (rest.pause * 2).min(LONGEST_REST));
+        tracing::warn!(error, rest_s = pause.as_secs(), "a model cannot be asked; its jobs wait");
+        state.rests.insert(target, Rest { until: now + half_random(pause), pause, error });
+    }
+
+    async fn perform(&self, memory: &Memory, job: &Job) -> Ended {
+        let work = match Work::from_bytes(&job.work) {
+            Ok(work) => work,
+            Err(error) => return Ended::Failed(format!("the job does not read: {error}")),
+        };
+        let mut runs = match memory.runs_of(&work).await {
+            Ok(runs) => runs,
+            Err(error) => return Ended::Failed(error.message),
+        };
+        let variable = |name: &str| std::env::var(name).ok();
+        let model = match work.target.open(&self.configured, variable) {
+            Ok(model) => model,
+            Err(error) => return Ended::Later(Later::Service(work.target, error)),
+        };
+        let mut judged = None;
+        let wants_verdict = work.ask == Ask::Judge || work.ask == Ask::Lessons;
+        if let Some(run) = runs.first_mut()
+            && wants_verdict
+            && run.outcome.status == RunStatus::Unknown
+        {
+            if work.ask == Ask::Lessons && !work.judge {
+                return Ended::Failed("the run has no outcome label, and the model is not to judge".into());
+            }
+            match self.verdict(&model, run, &work).await {
+                Ok(Ok(true)) => judged = Some(run.clone()),
+                // It cannot be told how the run ended, so it teaches nothing; that is an end too.
+                Ok(Ok(false)) => {}
+                Ok(Err(problem)) => return Ended::Failed(problem),
+                Err(trouble) => return self.trouble(job, &work, trouble),
+            }
+        }
+        let unlabelled = runs.iter().any(|run| run.outcome.status == RunStatus::Unknown);
+        let drafts = if work.ask == Ask::Judge || unlabelled {
+            Vec::new()
+        } else {
+            match self.lessons(memory, &model, &runs, &work).await {
+                Ok(Ok(checked)) => {
+                    if checked.drafts.is_empty() {
+                        tracing::info!(job = %job.id(), none = checked.none, relearned = checked.relearned, "no lesson");
+                    }
+                    checked.drafts
+                }
+                Ok(Err(problem)) => return Ended::Failed(problem),
+                Err(trouble) => return self.trouble(job, &work, trouble),
+            }
+        };
+        self.state().rests.remove(&work.target);
+        match memory.finish_job(job.id(), work, drafts, judged).await {
+            Ok(()) => Ended::Done,
+            Err(error) => Ended::Later(Later::Disk(error.message)),
+        }
+    }
+
+    fn trouble(&self, job: &Job, work: &Work, trouble: Trouble) -> Ended {
+        let error = match trouble {
+            Trouble::Later(later) => return Ended::Later(later),
+            Trouble::Call(error) => error,
+        };
+        let later = |error: &CallError| Ended::Later(Later::Service(work.target.clone(), error.to_string()));
+        match &error {
+            // A wrong key or name is put right by a person, for all jobs at once.
+            CallError::Unreachable { .. } | CallError::Busy { .. } => later(&error),
+            CallError::Refused { status: 401 | 402 | 403 | 404, .. } => later(&error),
+            CallError::Refused { .. } => Ended::Failed(error.to_string()),
+            CallError::BadAnswer { .. } => {
+                let mut state = self.state();
+                let times = state.unusable.entry(job.id()).or_default();
+                *times += 1;
+                if *times >= MAX_UNUSABLE { Ended::Failed(error.to_string()) } else { later(&error) }
+            }
+        }
+    }
+
+    /// A model's verdict on a run, put into it; an error is a problem with the answer.
+    async fn verdict(&self, model: &ChatModel, run: &mut Run, work: &Work) -> Result<Result<bool, String>, Trouble> {
+        let asked = prompt::of(Ask::Judge, &[run], work.prompt_bytes as usize);
+        let by = model.name();
+        let mut read = |text: &str| answer::verdict(text).and_then(|told| check::verdict(&told, run, &by));
+        let first = self.call(model, work, &asked, &[]).await?;
+        let problem = match read(&first) {
+            Ok(labelled) => return Ok(Ok(labelled)),
+            Err(problem) => problem,
+        };
+        let objection = prompt::objection(&[problem]);
+        let second = self.call(model, work, &asked, &[Reply { answered: &first, objection: &objection }]).await?;
+        Ok(read(&second).map_err(|problem| format!("the model gave no usable verdict, twice: {problem}")))
+    }
+
+    /// The lessons that a model draws; an error is a problem with the answer.
+    async fn lessons(
+        &self,
+        memory: &Memory,
+        model: &ChatModel,
+        runs: &[Run],
+        work: &Work,
+    ) -> Result<Result<Checked, String>, Trouble> {
+        let runs: Vec<&Run> = runs.iter().collect();
+        let asked = prompt::of(work.ask, &runs, work.prompt_bytes as usize);
+        let by = model.name();
+        let read = |text: &str| read_lessons(text, work.ask, &runs, &by, memory);
+        let first = self.call(model, work, &asked, &[]).await?;
+        let before = read(&first);
+        if before.problems.is_empty() {
+            return Ok(Ok(before));
+        }
+        let objection = prompt::objection(&before.problems);
+        let second = self.call(model, work, &asked, &[Reply { answered: &first, objection: &objection }]).await;
+        let after = match second {
+            Ok(second) => read(&second),
+            // What was good in the first answer is not given up because nobody answers any more.
+            Err(_) if !before.drafts.is_empty() => return Ok(Ok(before)),
+            Err(trouble) => return Err(trouble),
+        };
+        let best = if after.drafts.len() >= before.drafts.len() { after } else { before };
+        if best.drafts.is_empty() && !best.problems.is_empty() {
+            return Ok(Err(format!("the model gave no usable lesson, twice: {}", best.problems.join("; "))));
+        }
+        Ok(Ok(best))
+    }
+
+    /// One call within the hour's budget.
+    async fn call(
+        &self,
+        model: &ChatModel,
+        work: &Work,
+        prompt: &Prompt,
+        then: &[Reply<'_>],
+    ) -> Result<String, Trouble> {
+        let talk: usize = then.iter().map(|reply| reply.answered.len() + reply.objection.len()).sum();
+        let tokens = prompt.tokens() + (talk as u64).div_ceil(4);
+        self.spend(tokens).map_err(|()| Trouble::Later(Later::Budget))?;
+        let patience = Patience { timeout: self.timeout(work), ..Patience::BACKGROUND };
+        let answer = model.ask(prompt, then, patience).await.map_err(Trouble::Call)?;
+        self.state().tokens += (answer.len() as u64).div_ceil(4);
+        Ok(answer)
+    }
+
+    fn timeout(&self, work: &Work) -> Duration {
+        let named = self.configured.timeout_s.filter(|_| self.configured.provider == Some(work.target.provider));
+        Duration::from_secs(named.unwrap_or(super::config::DEFAULT_TIMEOUT_S))
+    }
+
+    /// Takes a call of so many tokens from the hour's budget, with room for its answer.
+    fn spend(&self, tokens: u64) -> Result<(), ()> {
+        let most_calls = self.configured.calls_an_hour.unwrap_or(DEFAULT_CALLS_AN_HOUR);
+        let most_tokens = self.configured.tokens_an_hour.unwrap_or(DEFAULT_TOKENS_AN_HOUR);
+        let mut state = self.state();
+        // A prompt that is larger than the whole budget would otherwise wait for ever.
+        let wanted = (tokens + u64::from(MAX_ANSWER_TOKENS)).min(most_tokens);
+        if state.calls >= most_calls || state.tokens.saturating_add(wanted) > most_tokens {
+            let text = format!(
+                "{} calls and about {} tokens were used within an hour, of {most_calls} and {most_tokens} allowed; it goes \
+                 on afterwards",
+                state.calls, state.tokens
+            );
+            tracing::warn!("{text}");
+            state.spent = Some(text);
+            return Err(());
+        }
+        state.calls += 1;
+        state.tokens += tokens;
+        Ok(())
+    }
+}
+
+/// What an answer holds, and what is wrong with it.
+pub(crate) fn read_lessons(text: &str, ask: Ask, runs: &[&Run], by: &str, memory: &Memory) -> Checked {
+    match answer::lessons(text) {
+        Ok(told) => check::lessons(told, ask, runs, by, &|id| memory.given(id)),
+        Err(problem) => Checked { problems: vec![problem], ..Checked::default() },
+    }
+}

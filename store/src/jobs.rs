@@ -1,0 +1,459 @@
+//! The durable queue of work that needs something which may be away, as a language model is.
+//!
+//! A job lies in a slot: a setting of the bank (`job:00042`), framed and recovered like every other value. What a job brings
+//! (lessons, a label) and the emptying of its slot are one group of the bank ([`Store::write_with`]), so after a crash it is
+//! either done and gone or still there; and a job that comes back under the same work is the same job, because its id is the
+//! hash of its work. The bank does not look into that work: whoever queues it does it.
+//!
+//! Slots are used again, so the queue takes no more room than its bound. Nothing here waits or retries by itself; who is
+//! taking a job at the moment is known in memory only.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use folklore_protocol::canonical;
+use serde::{Deserialize, Serialize};
+
+use crate::{bank::Store, error::WriteError, run::shorten};
+
+/// Most jobs that wait or have failed. Each takes about half a kilobyte in memory and on disk.
+pub const MAX_JOBS: usize = 16_384;
+/// Longest work of a job, bytes: it names runs, it does not hold them.
+pub const MAX_WORK_BYTES: usize = 8 * 1024;
+/// Bytes kept of the reason why a job failed.
+pub const MAX_FAILURE_BYTES: usize = 512;
+/// Room for a job on disk.
+const MAX_JOB_BYTES: usize = MAX_WORK_BYTES + MAX_FAILURE_BYTES + 128;
+const PREFIX: &str = "job:";
+const ID_CONTEXT: &str = "folklore 2026 job id v1";
+
+/// What a job is known by: the hash of its work.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct JobId(pub [u8; 16]);
+
+impl JobId {
+    /// The id of a job with this work.
+    #[must_use]
+    pub fn of(work: &[u8]) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key(ID_CONTEXT);
+        let mut out = [0; 16];
+        hasher.update(work).finalize_xof().fill(&mut out);
+        Self(out)
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobId({self})")
+    }
+}
+
+/// A job in the queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its place in the order in which jobs came.
+    pub number: u64,
+    /// When it came, milliseconds since 1970.
+    pub queued_ms: u64,
+    /// What is to be done, in the words of whoever does it.
+    pub work: Vec<u8>,
+    /// Why it was given up; empty while it waits.
+    pub failure: String,
+}
+
+impl Job {
+    /// What it is known by.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        JobId::of(&self.work)
+    }
+
+    /// Whether it was given up and waits for a person to retry or drop it.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        !self.failure.is_empty()
+    }
+}
+
+/// Why jobs are not queued.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// No slot is free.
+    #[error(
+        "{MAX_JOBS} jobs wait already, the most there may be: retry or drop failed ones (folklore jobs), then queue it again"
+    )]
+    Full,
+    /// The work is too long.
+    #[error("a job of {0} bytes is longer than {MAX_WORK_BYTES}: split it")]
+    TooLong(usize),
+}
+
+/// What a group of the bank is to write beside its records so that the queue changes with it.
+pub type Settings = Vec<(String, Vec<u8>)>;
+
+#[derive(Debug)]
+struct Entry {
+    slot: usize,
+    job: Job,
+    /// Somebody is at it.
+    taken: bool,
+    /// It is on disk: nobody is given a job that a power cut would take back.
+    durable: bool,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    jobs: BTreeMap<JobId, Entry>,
+    free: Vec<usize>,
+    next_slot: usize,
+    next_number: u64,
+}
+
+/// The queue of a bank. Cheap to clone; all clones are one queue. There may be only one a bank.
+#[derive(Debug, Clone)]
+pub struct Jobs {
+    store: Store,
+    inner: Arc<Mutex<Inner>>,
+}
+
+fn name(slot: usize) -> String {
+    format!("{PREFIX}{slot:05}")
+}
+
+impl Jobs {
+    /// The jobs that the bank holds. A slot that does not read is passed over, kept, and told in `notes`.
+    #[must_use]
+    pub fn open(store: Store) -> (Self, Vec<String>) {
+        let mut inner = Inner::default();
+        let mut notes = Vec::new();
+        for slot in 0..MAX_JOBS {
+            let Some(value) = store.setting(&name(slot)) else { continue };
+            // Slots in between that were never written belonged to jobs that were not kept.
+            inner.free.extend(inner.next_slot..slot);
+            inner.next_slot = slot + 1;
+            if value.is_empty() {
+                inner.free.push(slot);
+                continue;
+            }
+            match canonical::decode::<Job, MAX_JOB_BYTES>(&value) {
+                Ok(job) => {
+                    inner.next_number = inner.next_number.max(job.number + 1);
+                    // One job in two slots could only be an older copy of it.
+                    inner.jobs.insert(job.id(), Entry { slot, job, taken: false, durable: true });
+                }
+                Err(error) => notes.push(format!("the job in slot {slot} does not read and is left alone: {error}")),
+            }
+        }
+        inner.free.reverse();
+        (Self { store, inner: Arc::new(Mutex::new(inner)) }, notes)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives works their slots; those that are queued already are left as they are. The settings of the answer have to be
+    /// written, and then it has to be [kept](Queued::keep); dropped before that, nothing was queued.
+    ///
+    /// # Errors
+    /// When not all of them find a slot; then none is queued.
+    pub fn queue(&self, works: Vec<Vec<u8>>, now_ms: u64) -> Result<Queued, QueueError> {
+        let mut queued = Queued { jobs: self.clone(), settings: Vec::new(), ids: Vec::new(), kept: false };
+        let mut inner = self.inner();
+        for work in works {
+            if work.len() > MAX_WORK_BYTES {
+                drop(inner);
+                return Err(QueueError::TooLong(work.len()));
+            }
+            let id = JobId::of(&work);
+            if inner.jobs.contains_key(&id) {
+                continue;
+            }
+            let slot = match inner.free.pop() {
+                Some(slot) => slot,
+                None if inner.next_slot < MAX_JOBS => {
+                    inner.next_slot += 1;
+                    inner.next_slot - 1
+                }
+                None => {
+                    drop(inner);
+                    return Err(QueueError::Full);
+                }
+            };
+            let job = Job { number: inner.next_number, queued_ms: now_ms, work, failure: String::new() };
+            inner.next_number += 1;
+            queued.settings.push((name(slot), canonical::encode(&job)));
+            queued.ids.push(id);
+            inner.jobs.insert(id, Entry { slot, job, taken: false, durable: false });
+        }
+        drop(inner);
+        Ok(queued)
+    }
+
+    /// The job that has waited longest of those that nobody is at and that `wanted` accepts; it is taken until it is
+    /// [put back](Self::put_back), [done](Self::done) or [failed](Self::fail).
+    #[must_use]
+    pub fn take(&self, wanted: impl Fn(&Job) -> bool) -> Option<Job> {
+        let mut inner = self.inner();
+        let waiting =
+            inner.jobs.values_mut().filter(|e| !e.taken && e.durable && !e.job.has_failed() && wanted(&e.job));
+        let entry = waiting.min_by_key(|entry| entry.job.number)?;
+        entry.taken = true;
+        Some(entry.job.clone())
+    }
+
+    /// Nobody is at a job any more; it waits.
+    pub fn put_back(&self, id: &JobId) {
+        if let Some(entry) = self.inner().jobs.get_mut(id) {
+            entry.taken = false;
+        }
+    }
+
+    /// Takes a job out with the group that `write` writes: it is given the setting that empties the slot. `None` when the job was
+    /// dropped meanwhile, and then `write` is not called: what it brought is not wanted.
+    ///
+    /// # Errors
+    /// What `write` says; the job is then still there and waits.
+    pub fn done<T, E>(&self, id: &JobId, write: impl FnOnce(Settings) -> Result<T, E>) -> Result<Option<T>, E> {
+        let slot = self.inner().jobs.get(id).map(|entry| entry.slot);
+        let Some(slot) = slot else { return Ok(None) };
+        // The slot is nobody else's until it is emptied, and only a drop could do that: it waits for `taken`.
+        match write(vec![(name(slot), Vec::new())]) {
+            Ok(value) => {
+                let mut inner = self.inner();
+                inner.jobs.remove(id);
+                inner.free.push(slot);
+                Ok(Some(value))
+            }
+            Err(error) => {
+                self.put_back(id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives a job up until somebody retries it.
+    ///
+    /// # Errors
+    /// When that cannot be written; the job waits.
+    pub fn fail(&self, id: &JobId, reason: &str) -> Result<(), WriteError> {
+        let reason = if reason.trim().is_empty() { "it failed" } else { reason };
+        self.change(id, &shorten(reason, MAX_FAILURE_BYTES)).map(|_| ())
+    }
+
+    /// Lets a job that failed wait again; false when there is none of that id.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub fn retry(&self, id: &JobId) -> Result<bool, WriteError> {
+        self.change(id, "")
+    }
+
+    fn change(&self, id: &JobId, failure: &str) -> Result<bool, WriteError> {
+        let changed = self.inner().jobs.get(id).map(|entry| {
+            let job = Job { failure: failure.to_owned(), ..entry.job.clone() };
+            (entry.slot, job)
+        });
+        let Some((slot, job)) = changed else { return Ok(false) };
+        let written = self.store.set_setting(&name(slot), &canonical::encode(&job));
+        if let Some(entry) = self.inner().jobs.get_mut(id) {
+            // A retry of a job that somebody is at changes nothing for whoever that is.
+            entry.taken &= failure.is_empty();
+            if written.is_ok() {
+                entry.job = job;
+            }
+        }
+        written.map(|()| true)
+    }
+
+    /// Takes a job out that is not wanted any more. False when there is none of that id, or somebody is at it right now.
+    ///
+    /// # Errors
+    /// When that cannot be written; the job is still there.
+    pub fn drop_job(&self, id: &JobId) -> Result<bool, WriteError> {
+        let slot = {
+            let mut inner = self.inner();
+            let Some(entry) = inner.jobs.get_mut(id).filter(|entry| !entry.taken) else { return Ok(false) };
+            entry.taken = true;
+            entry.slot
+        };
+        match self.store.set_setting(&name(slot), &[]) {
+            Ok(()) => {
+                let mut inner = self.inner();
+                inner.jobs.remove(id);
+                inner.free.push(slot);
+                Ok(true)
+            }
+            Err(error) => {
+                self.put_back(id);
+                Err(error)
+            }
+        }
+    }
+
+    /// The jobs, in the order in which they came, and whether somebody is at each.
+    #[must_use]
+    pub fn list(&self) -> Vec<(Job, bool)> {
+        let mut out: Vec<(Job, bool)> =
+            self.inner().jobs.values().map(|entry| (entry.job.clone(), entry.taken)).collect();
+        out.sort_by_key(|(job, _)| job.number);
+        out
+    }
+
+    /// Jobs that wait or are being done, and jobs that failed.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        let inner = self.inner();
+        let failed = inner.jobs.values().filter(|entry| entry.job.has_failed()).count();
+        (inner.jobs.len() - failed, failed)
+    }
+}
+
+/// Jobs with a slot, on their way to disk.
+#[derive(Debug)]
+pub struct Queued {
+    jobs: Jobs,
+    settings: Settings,
+    ids: Vec<JobId>,
+    kept: bool,
+}
+
+impl Queued {
+    /// What has to be written.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        self.settings.clone()
+    }
+
+    /// The jobs that are new.
+    #[must_use]
+    pub fn ids(&self) -> &[JobId] {
+        &self.ids
+    }
+
+    /// The settings are on disk: the jobs are in the queue.
+    pub fn keep(mut self) {
+        self.kept = true;
+        let mut inner = self.jobs.inner();
+        for id in &self.ids {
+            if let Some(entry) = inner.jobs.get_mut(id) {
+                entry.durable = true;
+            }
+        }
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        let mut inner = self.jobs.inner();
+        for id in &self.ids {
+            if let Some(entry) = inner.jobs.remove(id) {
+                inner.free.push(entry.slot);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bank::OpenOptions;
+
+    fn store(dir: &std::path::Path) -> Store {
+        Store::open(dir, OpenOptions { entropy: 7, ..OpenOptions::default() }).unwrap().store
+    }
+
+    fn put(jobs: &Jobs, store: &Store, works: &[&str]) -> Vec<JobId> {
+        let queued = jobs.queue(works.iter().map(|work| work.as_bytes().to_vec()).collect(), 5).unwrap();
+        for (name, value) in queued.settings() {
+            store.set_setting(&name, &value).unwrap();
+        }
+        let ids = queued.ids().to_vec();
+        queued.keep();
+        ids
+    }
+
+    fn works(jobs: &Jobs) -> Vec<String> {
+        jobs.list().into_iter().map(|(job, _)| String::from_utf8(job.work).unwrap()).collect()
+    }
+
+    #[test]
+    fn jobs_come_back_in_order_after_the_bank_was_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        {
+            let store = store(dir.path());
+            let (jobs, notes) = Jobs::open(store.clone());
+            assert!(notes.is_empty());
+            let ids = put(&jobs, &store, &["one", "two", "three"]);
+            assert_eq!(put(&jobs, &store, &["two"]), [], "the same work is the same job");
+            jobs.fail(&ids[0], "no").unwrap();
+            let taken = jobs.take(|_| true).unwrap();
+            assert_eq!(taken.work, b"two", "the failed one waits for a person");
+            assert!(!jobs.drop_job(&taken.id()).unwrap(), "somebody is at it");
+            let cleared = jobs.done(&taken.id(), |settings| {
+                settings.iter().try_for_each(|(name, value)| store.set_setting(name, value))
+            });
+            assert!(cleared.unwrap().is_some());
+        }
+        let store = store(dir.path());
+        let (jobs, _) = Jobs::open(store.clone());
+        assert_eq!((works(&jobs), jobs.counts()), (vec!["one".to_owned(), "three".to_owned()], (1, 1)));
+        let one = jobs.list()[0].0.id();
+        assert!(jobs.retry(&one).unwrap());
+        assert_eq!(jobs.take(|_| true).unwrap().work, b"one");
+        jobs.put_back(&one);
+        assert!(jobs.drop_job(&one).unwrap() && !jobs.drop_job(&one).unwrap());
+        // The slots of what has gone are used again.
+        put(&jobs, &store, &["four", "five"]);
+        assert_eq!(works(&jobs), ["three", "four", "five"]);
+        assert!(store.setting("job:00003").is_none());
+    }
+
+    #[test]
+    fn what_was_not_written_was_not_queued_and_gives_its_slot_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let (jobs, _) = Jobs::open(store.clone());
+        let queued = jobs.queue(vec![b"lost".to_vec()], 0).unwrap();
+        assert!(jobs.take(|_| true).is_none(), "not before it is on disk");
+        drop(queued);
+        assert_eq!(jobs.counts(), (0, 0));
+        put(&jobs, &store, &["kept"]);
+        assert!(store.setting("job:00000").is_some() && store.setting("job:00001").is_none());
+        // A gap that such a job left hides nothing behind it.
+        let gap = jobs.queue(vec![b"never kept".to_vec()], 0).unwrap();
+        put(&jobs, &store, &["behind the gap"]);
+        drop(gap);
+        assert_eq!(works(&Jobs::open(store.clone()).0), ["kept", "behind the gap"]);
+        let id = JobId::of(b"behind the gap");
+        assert!(jobs.drop_job(&id).unwrap());
+        let id = JobId::of(b"kept");
+        let failed: Result<Option<()>, &str> = jobs.done(&id, |_| Err("the disk is full"));
+        assert!(failed.is_err() && jobs.counts() == (1, 0), "a result that cannot be written leaves the job");
+        assert_eq!(jobs.done(&JobId::of(b"never"), |_| Ok::<_, ()>(())), Ok(None));
+    }
+
+    #[test]
+    fn the_queue_is_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let (jobs, _) = Jobs::open(store(dir.path()));
+        let many = (0..MAX_JOBS).map(|n| n.to_le_bytes().to_vec()).collect();
+        let held = jobs.queue(many, 0).unwrap();
+        assert!(matches!(jobs.queue(vec![b"one more".to_vec()], 0), Err(QueueError::Full)));
+        drop(held);
+        assert!(jobs.queue(vec![b"one more".to_vec()], 0).is_ok());
+        assert!(matches!(jobs.queue(vec![vec![0; MAX_WORK_BYTES + 1]], 0), Err(QueueError::TooLong(_))));
+    }
+}
