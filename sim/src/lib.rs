@@ -6,6 +6,7 @@
 pub mod checks;
 pub mod disk;
 pub mod link;
+pub mod measure;
 pub mod observe;
 pub mod plant;
 pub mod scenario;
@@ -14,6 +15,7 @@ pub mod world;
 pub use checks::{Checks, Violation};
 pub use disk::{Disk, DiskFaults};
 pub use link::{Link, Links};
+pub use measure::{Meter, RunFigures};
 pub use observe::{Class, LossCause, Observed, Observer};
 pub use plant::Plant;
 pub use scenario::{Arm, Scenario, ScenarioError};
