@@ -340,7 +340,8 @@ fn expect(root: &Table<'_>, run: &Run, sites: &[Site]) -> Result<Expect, Scenari
         let name = figure.text()?;
         let site = name.split_once('@').map(|(_, site)| site);
         if figures::find(name).is_none() || site.is_some_and(|site| sites.iter().all(|known| known.name != site)) {
-            let expected = "the name of a figure, as `folklore-sim figures` lists them, with @SITE after it where it has one";
+            let expected =
+                "the name of a figure, as `folklore-sim figures` lists them, with @SITE after it where it has one";
             return Err(figure.wrong(expected));
         }
         expect.bounds.push(Bound {
