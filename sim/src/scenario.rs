@@ -35,6 +35,8 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::plant::Plant;
 
 pub use expect::{Bound, Expect};
@@ -90,7 +92,8 @@ pub struct Run {
 }
 
 /// How the agents share what they learn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Arm {
     /// Nobody shares anything.
     Isolated,

@@ -209,6 +209,7 @@ impl MemoryApi for Double {
             state: "11".repeat(32),
             known: false,
             lessons: vec![LESSON.into()],
+            queued: 0,
             no_lesson: vec![],
         })
     }
