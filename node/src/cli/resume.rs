@@ -9,9 +9,9 @@ use super::{
 use crate::api::{Answer, DEFAULT_K, ResumeRequest, ResumeResponse, StepView};
 
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false, args = ["run", "task"])]
 pub(super) struct ResumeArgs {
     /// The run's name
+    #[arg(required_unless_present = "task", conflicts_with = "task")]
     run: Option<String>,
     /// Instead of its name: the task in words, or its key
     #[arg(long, value_name = "TASK")]

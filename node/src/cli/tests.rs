@@ -382,7 +382,7 @@ fn a_run_under_way_is_written_and_taken_over_by_its_verbs() {
     {
         assert!(out.contains(part), "{part}: {out}");
     }
-    assert_eq!(served.json(&["resume", "--task", "refund an order"])["lease"], 2);
+    assert_eq!(served.json(&["resume", "--task", "refund an order", "-k", "0"])["lease"], 2);
     let (code, out, _) = served.command(&["runs"]);
     assert!(code == 0 && out.contains("shop-1@2  under way  1 steps  1 uncertain"), "{out}");
     let (code, out, _) = served.command(&["end", "shop-1@2", "--outcome", "failure", "--reward-milli", "-5"]);

@@ -55,7 +55,7 @@ impl Running {
     }
 
     /// The answer to a verb that takes no request.
-    #[allow(dead_code, reason = "not every file of tests asks such a verb")]
+    #[allow(dead_code, reason = "not every test asks one")]
     pub async fn get(&self, verb: &str) -> Value {
         let url = format!("http://{}/v1/{verb}", self.notice.http);
         let sent = self.http.get(url).bearer_auth(&self.notice.token).send().await;
