@@ -9,6 +9,7 @@
 //! - [`relay`]: a link that can be cut, frozen and overheard · [`trace`]: what `strace` saw · [`inside`]: a test run again without a network or
 //!   with a small disk
 //! - [`inputs`]: lessons and run files made up for the tests, the shared data · [`files`]: copying and searching directories
+//! - [`model`]: a chat model that can be away
 //! - [`program`]: finds the program, and builds it when it is absent or stale · [`wait`]: bounded waiting
 //!
 //! The helpers panic when something is not as it must be: in a test that is the report.
@@ -19,6 +20,7 @@ pub mod figures;
 pub mod files;
 pub mod inputs;
 pub mod inside;
+pub mod model;
 pub mod node;
 pub mod program;
 pub mod relay;

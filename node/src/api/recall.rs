@@ -47,6 +47,10 @@ pub struct RecallRequest {
     /// none: by score alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diverse: Option<f32>,
+    /// Attempts at the task that run side by side: so many different lessons are wanted, the first for the first attempt and so
+    /// on. Takes the place of `k`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<usize>,
     /// Leave out lessons learned from these tasks: each the whole text an agent was given, or a lesson's `task`. For
     /// evaluations, so that a task is not helped by its own memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,6 +85,7 @@ impl RecallRequest {
             domain: None,
             deadline_ms: None,
             diverse: None,
+            attempts: None,
             exclude_tasks: Vec::new(),
             explain: false,
             step: false,

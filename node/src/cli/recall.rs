@@ -52,10 +52,11 @@ pub(super) struct RecallArgs {
     /// Only this domain
     #[arg(long, value_name = "DOMAIN")]
     domain: Option<String>,
-    /// Prefer hits that differ from each other: 0 by score alone, 1 by difference alone [default when given: 0.3]
-    #[arg(long, visible_alias = "mmr", value_name = "X", value_parser = score, num_args = 0..=1, require_equals = true,
+    /// With a whole number from 2: so many different lessons, one for each of so many attempts side by side. With a share:
+    /// prefer hits that differ from each other, 0 by score alone, 1 by difference alone [default when given: 0.3]
+    #[arg(long, visible_alias = "mmr", value_name = "N", value_parser = diverse, num_args = 0..=1, require_equals = true,
         default_missing_value = DIVERSE)]
-    diverse: Option<f32>,
+    diverse: Option<Diverse>,
     /// Leave out what was learned from this task, the whole text of it; repeatable. Without TASK the one asked about
     #[arg(long, value_name = "TASK", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     exclude_task: Vec<String>,
@@ -99,8 +100,27 @@ fn score(text: &str) -> Result<f32, String> {
     text.parse().ok().filter(|x| (0.0..=1.0).contains(x)).ok_or_else(|| "a number from 0 to 1 is wanted".to_owned())
 }
 
+/// What `--diverse` says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Diverse {
+    /// How much difference counts.
+    Share(f32),
+    /// One lesson for each of so many attempts.
+    Attempts(usize),
+}
+
+fn diverse(text: &str) -> Result<Diverse, String> {
+    if let Ok(attempts @ 2..=MAX_K) = text.parse::<usize>() {
+        return Ok(Diverse::Attempts(attempts));
+    }
+    score(text)
+        .map(Diverse::Share)
+        .map_err(|_| format!("a number of attempts from 2 to {MAX_K}, or a share from 0 to 1, is wanted"))
+}
+
 pub(super) async fn run(args: RecallArgs, context: &mut Context) -> Answer<u8> {
     let format = args.format;
+    let attempts = matches!(args.diverse, Some(Diverse::Attempts(_)));
     if format == Format::Json {
         context.out.set_json(true);
     }
@@ -117,7 +137,9 @@ pub(super) async fn run(args: RecallArgs, context: &mut Context) -> Answer<u8> {
         // Nothing for the prompt; why, for whoever watches.
         context.out.note(&format!("folklore: {}", nothing(&response)));
     } else {
-        context.out.text(&prompt(&response.hits));
+        let blocks =
+            if attempts { response.hits.chunks(1).map(prompt).collect() } else { vec![prompt(&response.hits)] };
+        context.out.text(&blocks.join("\n\n"));
     }
     Ok(0)
 }
@@ -137,7 +159,14 @@ fn request(args: RecallArgs, context: &mut Context) -> Answer<RecallRequest> {
     let excluded = |text: String| if text.is_empty() { asked.clone() } else { text };
     Ok(RecallRequest {
         exclude_tasks: args.exclude_task.into_iter().map(excluded).collect(),
-        diverse: args.diverse,
+        diverse: match args.diverse {
+            Some(Diverse::Share(share)) => Some(share),
+            _ => None,
+        },
+        attempts: match args.diverse {
+            Some(Diverse::Attempts(attempts)) => Some(attempts),
+            _ => None,
+        },
         explain: args.explain,
         step: args.step,
         run: args.run,

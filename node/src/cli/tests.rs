@@ -149,6 +149,14 @@ fn flags_are_read_as_documented() {
     for args in [
         &["import", "a", "b", "--format", "f", "--outcomes", "o", "--induce", "extractive", "--bank", "b"][..],
         &["recall", "x", "--diverse", "--exclude-task", "--explain"],
+        &["recall", "x", "--diverse=4"],
+        &["import", "a", "--induce", "openai", "--model", "m", "--base-url", "http://127.0.0.1:1/v1", "--procedures"],
+        &["induce", "0123abcd", "--ask", "contrast", "--backend", "agent", "--dry-run"],
+        &["induce", "0123abcd", "--answer", "-", "--by", "m"],
+        &["jobs"],
+        &["jobs", "retry", "all"],
+        &["attempts", "refund", "an", "order"],
+        &["refine", "0123abcd", "--round", "2"],
         &["recall", "--mmr=0.5", "--exclude-task=one", "--exclude-task=two", "x", "y"],
         &["show", "x", "--limit", "0", "--offset", "20"],
         &["init", "--join", "t", "--name", "n"],
@@ -178,6 +186,11 @@ fn what_cannot_be_meant_is_a_usage_error() {
         &["recall", "x", "--scope", "world"],
         &["recall", "x", "--kind", "advice"],
         &["recall", "x", "--diverse=1.5"],
+        &["recall", "x", "--diverse=101"],
+        &["induce"],
+        &["induce", "x", "--ask", "advice"],
+        &["induce", "x", "--answer", "f", "--backend", "agent"],
+        &["induce", "x", "--key", "secret"],
         &["show", "x", "--limit", "1001"],
         &["rate", "x", "good"],
         &["import"],
@@ -528,4 +541,34 @@ fn eval_needs_no_daemon_and_tells_figures_with_intervals() {
     assert_eq!(eval_of(&["eval", "steps", "--labelled", "/nowhere"]).0, 4);
     assert_eq!(eval_of(&["eval", "other"]).0, 4);
     assert_eq!(eval_of(&["eval", "--file", "/nowhere/x.jsonl"]).0, 4);
+}
+
+#[test]
+fn a_prompt_for_ones_own_model_says_where_its_answer_goes_and_an_unusable_one_what_to_say() {
+    let served = served();
+    let dir = served.dir.path();
+    let (code, out, _) = command(dir, &["induce", "0123abcd", "--backend", "agent"], "");
+    assert_eq!(code, 0);
+    assert!(out.contains("folklore induce 0123abcd --ask lessons --answer -") && out.contains("> the run"), "{out}");
+    let (code, out, _) = command(dir, &["induce", "0123abcd", "--answer", "-", "--by", "m"], "{\"lessons\": []}");
+    assert_eq!((code, out.lines().next()), (0, Some("1 lesson new")));
+    let (code, out, _) = command(dir, &["induce", "0123abcd", "--answer", "-"], "no idea");
+    assert_eq!(code, 1);
+    assert!(out.contains("put it right"), "{out}");
+    assert!(served.memory.was_asked().contains("by: Some(\"m\")"));
+}
+
+#[test]
+fn jobs_are_listed_with_why_they_failed_and_retried_by_id() {
+    let served = served();
+    let dir = served.dir.path();
+    let (code, out, _) = command(dir, &["jobs"], "");
+    assert_eq!(code, 0);
+    assert!(out.starts_with("0 jobs waiting, 1 failed") && out.contains("no usable lesson"), "{out}");
+    let (_, out, _) = command(dir, &["jobs", "retry", "abababab"], "");
+    assert_eq!(out.trim(), "abababab waits again");
+    let (_, out, _) = command(dir, &["jobs", "drop", "abababab"], "");
+    assert_eq!(out.trim(), "abababab is dropped");
+    let (code, _, err) = command(dir, &["attempts", "nothing"], "");
+    assert_eq!((code, err.lines().count()), (4, 1));
 }

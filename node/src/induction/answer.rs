@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 pub const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 /// Places at which an object is tried: each opening brace that is not inside an object that was read.
 const MAX_TRIES: usize = 512;
+/// Bytes that are looked through for what can be mended, over all tries: an answer of nothing but braces costs no more.
+const MAX_MENDED_BYTES: usize = 4 * MAX_ANSWER_BYTES;
 
 /// One lesson of an answer, as it stands there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,13 +89,15 @@ fn read<T: DeserializeOwned>(text: &str, field: &str) -> Result<T, String> {
     let text = without_thinking(text);
     let mut last: Option<Result<T, String>> = None;
     let (mut at, mut tries, mut broken) = (0, 0, false);
+    let mut looked_through = 0;
     while let Some(open) = text.get(at..).and_then(|rest| rest.find('{')) {
         let start = at + open;
         tries += 1;
         if tries > MAX_TRIES {
             break;
         }
-        match object_at(text, start) {
+        looked_through += text.len() - start;
+        match object_at(text, start, looked_through <= MAX_MENDED_BYTES) {
             Some((value, end)) => {
                 if value.get(field).is_some() {
                     last = Some(
@@ -125,14 +129,14 @@ fn without_thinking(text: &str) -> &str {
     end.and_then(|end| text.get(end..)).unwrap_or(text)
 }
 
-/// The JSON object that begins at `start`, and where it ends.
-fn object_at(text: &str, start: usize) -> Option<(serde_json::Value, usize)> {
+/// The JSON object that begins at `start`, and where it ends; `mend`: also one that is not quite JSON.
+fn object_at(text: &str, start: usize, mend: bool) -> Option<(serde_json::Value, usize)> {
     let rest = text.get(start..)?;
     let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<serde_json::Value>();
     if let Some(Ok(value)) = stream.next() {
         return Some((value, start + stream.byte_offset()));
     }
-    let len = balanced(rest)?;
+    let len = if mend { balanced(rest)? } else { return None };
     let mended = without_loose_commas(rest.get(..len)?);
     serde_json::from_str(&mended).ok().map(|value| (value, start + len))
 }

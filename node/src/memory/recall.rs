@@ -23,6 +23,8 @@ use crate::{
 const DEFAULT_DEADLINE_MS: u64 = 2_000;
 /// Longest a request may let peers take, milliseconds.
 const MAX_DEADLINE_MS: u64 = 60_000;
+/// How much difference counts among the lessons of several attempts, when the request does not say.
+const ATTEMPTS_DIVERSITY: f32 = 0.5;
 /// Peers are asked for this many lessons more than are wanted: they rank by their own measure, this node by its own.
 const ASK_FACTOR: usize = 4;
 
@@ -40,7 +42,12 @@ fn outgoing(task: &str, limit: usize) -> String {
 }
 
 impl Memory {
-    pub(super) async fn recall_now(&self, request: api::RecallRequest) -> Answer<api::RecallResponse> {
+    pub(super) async fn recall_now(&self, mut request: api::RecallRequest) -> Answer<api::RecallResponse> {
+        if let Some(attempts) = request.attempts {
+            // One lesson an attempt, and none twice: that is what makes several attempts worth more than one.
+            request.k = attempts;
+            request.diverse = request.diverse.or(Some(ATTEMPTS_DIVERSITY));
+        }
         if request.k == 0 || request.k > api::MAX_K {
             return Err(ApiError::bad_request(format!("k is 1 to {}", api::MAX_K)));
         }
@@ -105,7 +112,14 @@ impl Memory {
             Ok(recalled)
         };
         let recalled = self.blocking(recall).await?;
-        Ok(self.to_response(recalled, peers, explain))
+        let mut response = self.to_response(recalled, peers, explain);
+        let short = request.attempts.filter(|attempts| (1..*attempts).contains(&response.hits.len()));
+        if let (Some(attempts), None) = (short, &response.note) {
+            let found = response.hits.len();
+            response.note =
+                Some(format!("{found} different lessons for {attempts} attempts: the others go without one"));
+        }
+        Ok(response)
     }
 
     /// What a run was given before; the error says why its lease is none.

@@ -62,6 +62,14 @@ impl Running {
         self.value(verb, sent).await
     }
 
+    /// The answer to a verb that answers in lines.
+    #[allow(dead_code, reason = "not every test that shares this file imports")]
+    pub async fn post_text(&self, verb: &str, body: &Value) -> String {
+        let url = format!("http://{}/v1/{verb}", self.notice.http);
+        let sent = self.http.post(url).bearer_auth(&self.notice.token).json(body).send().await.expect("it answers");
+        sent.text().await.expect("text")
+    }
+
     async fn value(&self, verb: &str, sent: reqwest::Result<reqwest::Response>) -> Value {
         let answer = sent.expect("it answers");
         let ok = answer.status().is_success();
