@@ -115,6 +115,7 @@ struct Daemon {
     home: Home,
     lock: Arc<HomeLock>,
     network: NetworkHandle,
+    catalogue: Arc<Catalogue>,
     embedding: Option<Arc<Embedding>>,
     stop: CancellationToken,
     door: tokio::task::JoinHandle<std::io::Result<()>>,
@@ -188,7 +189,7 @@ impl Daemon {
             lock: lock_held,
             key,
             store,
-            catalogue,
+            catalogue: catalogue.clone(),
             engine,
             network,
             metrics,
@@ -212,7 +213,8 @@ impl Daemon {
         let door = tokio::spawn(http::serve(door, memory, token, stop.clone()));
         home.write_daemon(&lock, &notice)?;
         let listening = handle.listening();
-        Ok(Self { notice, node: me.to_string(), listening, home, lock, network: handle, embedding, stop, door })
+        let network = handle;
+        Ok(Self { notice, node: me.to_string(), listening, home, lock, network, catalogue, embedding, stop, door })
     }
 
     fn ready(&self) -> UpReady {
@@ -236,6 +238,10 @@ impl Daemon {
             embedding.stop().await;
         }
         self.network.shutdown().await;
+        let catalogue = self.catalogue;
+        if tokio::task::spawn_blocking(move || catalogue.close()).await.is_err() {
+            tracing::warn!("the catalogue was not closed; the next opening takes longer");
+        }
         Ok(())
     }
 }

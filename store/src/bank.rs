@@ -22,13 +22,14 @@
 //! run(&RunDigest) -> Result<Option<RunRow>, ReadError>    runs_of_task(&str) -> Result<Vec<RunRow>, ReadError>
 //! run_digests_of_task(&str) -> Vec<RunDigest>             run_count() -> usize
 //! run_outcome(&RunDigest) -> Option<Outcome>              upkeep() -> Upkeep
-//! rewrite() -> Result<Rewritten, RewriteError>
+//! rewrite() -> Result<Rewritten, RewriteError>            forget(&[LessonId]) -> Result<Forgotten, WriteError>
 //! counts() -> Counts      record_count(&BankId) -> usize  notes() -> Vec<String>     syncs() -> u64
 //! verify(FnMut(VerifyProgress)) -> Result<VerifyReport, ReadError>
 //! ```
 
 mod count;
 mod facts;
+mod forget;
 mod incoming;
 mod index;
 mod keeper;
@@ -69,10 +70,12 @@ pub(crate) use self::{
     count::{Found, Tally},
     marker::sync_parent,
     queue::{panic_text, sled_text},
+    read::Holding,
     scan::Scan,
     summary::{FileLook, Loaded, Summary},
 };
 pub use self::{
+    forget::{Forgotten, MAX_FORGOTTEN},
     incoming::{Refused, check},
     keeper::Upkeep,
     read::MAX_UNREADABLE,

@@ -14,3 +14,4 @@ pub mod recover;
 pub mod redact;
 pub mod run;
 pub mod runs;
+mod sections;
