@@ -168,6 +168,8 @@ pub trait MemoryApi: Clone + Send + Sync + 'static {
     fn rate(&self, request: RateRequest) -> impl Future<Output = Answer<StandingResponse>> + Send;
     /// Voids this node's own teaching of a lesson.
     fn withdraw(&self, request: WithdrawRequest) -> impl Future<Output = Answer<StandingResponse>> + Send;
+    /// Erases the text of a lesson from this node, for good.
+    fn forget(&self, request: ForgetRequest) -> impl Future<Output = Answer<ForgetResponse>> + Send;
     /// The banks this node holds.
     fn bank_list(&self) -> impl Future<Output = Answer<BankListResponse>> + Send;
     /// Makes a bank of this node's own; `public`: one that strangers may find.

@@ -121,6 +121,7 @@ struct Daemon {
     home: Home,
     lock: Arc<HomeLock>,
     network: NetworkHandle,
+    catalogue: Arc<Catalogue>,
     embedding: Option<Arc<Embedding>>,
     /// The work on the queue.
     induced: tokio::task::JoinHandle<()>,
@@ -204,7 +205,7 @@ impl Daemon {
             lock: lock_held,
             key,
             store,
-            catalogue,
+            catalogue: catalogue.clone(),
             engine,
             network,
             metrics,
@@ -230,18 +231,8 @@ impl Daemon {
         let door = tokio::spawn(http::serve(door, memory, token, stop.clone()));
         home.write_daemon(&lock, &notice)?;
         let listening = handle.listening();
-        Ok(Self {
-            notice,
-            node: me.to_string(),
-            listening,
-            home,
-            lock,
-            network: handle,
-            embedding,
-            induced,
-            stop,
-            door,
-        })
+        let (node, network) = (me.to_string(), handle);
+        Ok(Self { notice, node, listening, home, lock, network, catalogue, embedding, induced, stop, door })
     }
 
     fn ready(&self) -> UpReady {
@@ -268,6 +259,10 @@ impl Daemon {
             embedding.stop().await;
         }
         self.network.shutdown().await;
+        let catalogue = self.catalogue;
+        if tokio::task::spawn_blocking(move || catalogue.close()).await.is_err() {
+            tracing::warn!("the catalogue was not closed; the next opening takes longer");
+        }
         Ok(())
     }
 }

@@ -350,6 +350,10 @@ impl MemoryApi for Memory {
         self.blocking(move |m| m.rate_now(request)).await
     }
 
+    async fn forget(&self, request: api::ForgetRequest) -> Answer<api::ForgetResponse> {
+        self.blocking(move |m| m.forget_now(&request)).await
+    }
+
     async fn withdraw(&self, request: api::WithdrawRequest) -> Answer<api::StandingResponse> {
         self.blocking(move |m| m.withdraw_now(request)).await
     }

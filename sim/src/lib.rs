@@ -20,8 +20,8 @@ pub mod results;
 pub mod runner;
 pub mod scenario;
 pub mod seeds;
-mod step;
 pub mod shrink;
+mod step;
 pub mod swarm;
 pub mod world;
 

@@ -22,7 +22,7 @@
 //! run(&RunDigest) -> Result<Option<RunRow>, ReadError>    runs_of_task(&str) -> Result<Vec<RunRow>, ReadError>
 //! run_digests_of_task(&str) -> Vec<RunDigest>             run_count() -> usize
 //! run_outcome(&RunDigest) -> Option<Outcome>              upkeep() -> Upkeep
-//! rewrite() -> Result<Rewritten, RewriteError>
+//! rewrite() -> Result<Rewritten, RewriteError>            forget(&[LessonId]) -> Result<Forgotten, WriteError>
 //!
 //! begin_run(NewRun, at_ms) -> Result<Lease, RunError>     record_step(&Lease, n, &Step, at_ms) -> Result<StepDone, _>
 //! take_lease(name, at_ms) -> Result<Lease, RunError>      mark_started(&Lease, n, &Step, at_ms) -> Result<(), RunError>
@@ -35,6 +35,7 @@
 
 mod count;
 mod facts;
+mod forget;
 mod incoming;
 mod index;
 mod keeper;
@@ -76,10 +77,12 @@ pub(crate) use self::{
     count::{Found, Tally},
     marker::sync_parent,
     queue::{panic_text, sled_text},
+    read::Holding,
     scan::Scan,
     summary::{FileLook, Loaded, Summary},
 };
 pub use self::{
+    forget::{Forgotten, MAX_FORGOTTEN},
     incoming::{Refused, check},
     keeper::Upkeep,
     read::MAX_UNREADABLE,

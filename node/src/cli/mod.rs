@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod end;
 mod eval;
+mod forget;
 mod formats;
 mod import;
 mod induce;
@@ -129,6 +130,8 @@ enum Command {
     Rate(rate::RateArgs),
     /// Take back what this node taught
     Withdraw(withdraw::WithdrawArgs),
+    /// Erase the text of a lesson from this node
+    Forget(forget::ForgetArgs),
     /// Make, share and join banks
     #[command(subcommand)]
     Bank(bank::BankCommand),
@@ -244,6 +247,7 @@ fn dispatch(command: Command, launch: impl Launch, context: &mut Context) -> Ans
         Command::List(args) => wait(list::run(args, context)),
         Command::Rate(args) => wait(rate::run(args, context)),
         Command::Withdraw(args) => wait(withdraw::run(args, context)),
+        Command::Forget(args) => wait(forget::run(args, context)),
         Command::Bank(command) => wait(bank::run(command, context)),
         Command::Peers => wait(peers::run(context)),
         Command::Sync(args) => wait(sync::run(args, context)),

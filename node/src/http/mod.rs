@@ -36,9 +36,9 @@ pub use token::Token;
 
 use crate::api::{
     Answer, ApiError, AttemptsRequest, BankCreateRequest, BankInviteRequest, BankJoinRequest, BeginRequest,
-    BlockRequest, DoctorRequest, EndRequest, InduceAnswerRequest, InduceRequest, JobRequest, ListRequest,
-    MAX_INDUCED_ANSWER_BYTES, MemoryApi, RateRequest, RecallRequest, RefineRequest, ResumeRequest, RunsRequest,
-    ShowRequest, StepRequest, SyncRequest, TeachRequest, WithdrawRequest,
+    BlockRequest, DoctorRequest, EndRequest, ForgetRequest, InduceAnswerRequest, InduceRequest, JobRequest,
+    ListRequest, MAX_INDUCED_ANSWER_BYTES, MemoryApi, RateRequest, RecallRequest, RefineRequest, ResumeRequest,
+    RunsRequest, ShowRequest, StepRequest, SyncRequest, TeachRequest, WithdrawRequest,
 };
 use body::{read_json, reply, reply_error, with_type};
 
@@ -163,6 +163,7 @@ fn router<M: MemoryApi>(door: Door<M>) -> Router {
         .route("/v1/list", verb(MAX_BODY_BYTES, |m: M, q: ListRequest| async move { m.list(q).await }))
         .route("/v1/rate", verb(MAX_BODY_BYTES, |m: M, q: RateRequest| async move { m.rate(q).await }))
         .route("/v1/withdraw", verb(MAX_BODY_BYTES, |m: M, q: WithdrawRequest| async move { m.withdraw(q).await }))
+        .route("/v1/forget", verb(MAX_BODY_BYTES, |m: M, q: ForgetRequest| async move { m.forget(q).await }))
         .route("/v1/sync", verb(MAX_BODY_BYTES, |m: M, q: SyncRequest| async move { m.sync(q).await }))
         .route("/v1/doctor", verb(MAX_BODY_BYTES, |m: M, q: DoctorRequest| async move { m.doctor(q).await }))
         .route(

@@ -191,6 +191,26 @@ impl Memory {
         self.standing_of(id, &bank)
     }
 
+    /// Erases the text; what the records say of the lesson stays, so that this node and its peers go on agreeing.
+    pub(super) fn forget_now(&self, request: &api::ForgetRequest) -> Answer<api::ForgetResponse> {
+        let id = self.lesson(&request.id)?;
+        let forgotten = self.0.store.forget(&[id]).map_err(write_failed)?;
+        let mut left = Vec::new();
+        if let Some(error) = forgotten.not_rewritten {
+            left.push(format!("bytes of it stay in the database file until that is rewritten: {error}"));
+        }
+        if let Err(error) = self.0.catalogue.forget(&[id]) {
+            left.push(format!(
+                "the catalogue's file could not be written anew ({error}): it may still have words of it"
+            ));
+        }
+        let aside = |name: String| {
+            format!("{name} in the store was put aside by an earlier recovery and may have it: delete it")
+        };
+        left.extend(forgotten.copies.into_iter().map(aside));
+        Ok(api::ForgetResponse { id: id.to_string(), erased: forgotten.erased > 0, left })
+    }
+
     fn standing_of(&self, id: LessonId, bank: &StoreBank) -> Answer<api::StandingResponse> {
         let (_, state, standing) = self
             .0
@@ -209,6 +229,11 @@ impl Memory {
         if let Some(rule) = self.0.catalogue.kept_back_by(&id) {
             return Err(ApiError::refused(format!(
                 "lesson {id} is kept back: its text holds what looks like a secret ({rule}). Who taught it can withdraw it"
+            )));
+        }
+        if self.0.store.is_forgotten(&id) {
+            return Err(ApiError::not_found(format!(
+                "lesson {id} was forgotten here; 'folklore teach' would bring it back"
             )));
         }
         let lesson = self.0.store.lesson(&id).map_err(read_failed)?.ok_or_else(|| {

@@ -69,6 +69,15 @@ impl<'a> Plan<'a> {
 
     /// As [`Plan::put`], for the small values that are many: into a pack.
     fn pack(&mut self, tree: Tree, value: &[u8], identity: [u8; 32]) -> Result<u64, WriteError> {
+        self.pack_as(Kind::Value, tree, value, identity)
+    }
+
+    /// Says that a body, which is not here, is not to be taken.
+    pub(super) fn pack_erased(&mut self, id: &LessonId) -> Result<u64, WriteError> {
+        self.pack_as(Kind::Erased, Tree::Lesson, &id.0, id.0)
+    }
+
+    fn pack_as(&mut self, kind: Kind, tree: Tree, value: &[u8], identity: [u8; 32]) -> Result<u64, WriteError> {
         if value.len() > frame::MAX_PART_BYTES {
             return Err(WriteError::TooLarge {
                 what: "a record or body",
@@ -78,7 +87,7 @@ impl<'a> Plan<'a> {
         }
         let arrival = self.group.next_arrival;
         let key = Key::first(tree, arrival);
-        let frame = Frame { key, kind: Kind::Value, parts: 1, generation: self.session << 32, payload: value };
+        let frame = Frame { key, kind, parts: 1, generation: self.session << 32, payload: value };
         let full = self.packer.push(&frame);
         self.put_pack(full);
         self.group.next_arrival = arrival + 1;
@@ -161,7 +170,12 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
+    /// Stores a body that came from elsewhere. One that was forgotten here does not come back so.
     fn lesson(&mut self, lesson: &Lesson) -> Result<bool, WriteError> {
+        if self.index.forgotten.contains(&lesson.id()) { Ok(false) } else { self.own_lesson(lesson) }
+    }
+
+    fn own_lesson(&mut self, lesson: &Lesson) -> Result<bool, WriteError> {
         if self.has_lesson(&lesson.id()) {
             return Ok(false);
         }
@@ -315,7 +329,7 @@ impl<'a> Plan<'a> {
         let mut written = Written::default();
         for (Numbered { body, what }, record) in numbered.iter().zip(&signed) {
             if let Some(body) = body {
-                self.lesson(body)?;
+                self.own_lesson(body)?;
             }
             let outcome = match (record, what) {
                 (Some(record), _) => {
@@ -516,6 +530,11 @@ impl Store {
         self.group(|_, plan| plan.write(bank, keypair, at_ms, batch, settings))
     }
 
+    /// Returns once everything that is queued is durable.
+    pub(super) fn settle_queue(&self) -> Result<(), WriteError> {
+        self.0.queue.wait(self.0.queue.tail(), &self.0.disk)
+    }
+
     /// Takes an author whose key signs here into the books, once: its records are looked through for numbers and stands.
     pub(super) fn adopt(&self, author: AuthorId) -> Result<(), WriteError> {
         if self.index().own.contains(&author) {
@@ -526,7 +545,7 @@ impl Store {
                 return Ok(());
             }
             // Records still on their way to disk cannot be read yet.
-            store.0.queue.wait(store.0.queue.tail(), &store.0.disk)?;
+            store.settle_queue()?;
             let mut states = Vec::new();
             for bank in plan.index.banks.iter().filter(|b| b.highest_seq.contains_key(&author)) {
                 let mut own = OwnState::default();

@@ -1,8 +1,10 @@
 //! The lesson that says the same already, if one does.
 
-use folklore_protocol::{BankId, Lesson, LessonId, State};
+use std::collections::BTreeSet;
 
-use super::Catalogue;
+use folklore_protocol::{BankId, Lesson, LessonId};
+
+use super::{Catalogue, Wish};
 use crate::{
     error::ReadError,
     learn::merge::Gist,
@@ -18,17 +20,8 @@ impl Catalogue {
     pub fn same_as(&self, bank: &BankId, lesson: &Lesson) -> Result<Option<Lesson>, ReadError> {
         let nearest: Vec<LessonId> = {
             let inner = self.read();
-            let weight = |slot: u32| {
-                let entry = inner.entries.get(slot as usize).filter(|entry| entry.kind == lesson.kind);
-                let shown = entry.is_some_and(|entry| {
-                    entry
-                        .views
-                        .iter()
-                        .any(|(b, state, weight)| b == bank && *state != State::Withdrawn && *weight > 0.0)
-                });
-                f32::from(u8::from(shown))
-            };
-            let open = |slot: u32| weight(slot) > 0.0;
+            let wish = Wish { bank: Some(*bank), kinds: vec![lesson.kind], ..Wish::default() };
+            let open = inner.open(&wish, &BTreeSet::new());
             let id_of = |source: Source| match source {
                 Source::Slot(slot) => inner.entries.get(slot as usize).map(|entry| entry.id),
                 Source::External(_) => None,
@@ -37,7 +30,6 @@ impl Catalogue {
                 k: CANDIDATES,
                 min_score: Some(0.0),
                 filter: Some(&open),
-                weight: Some(&weight),
                 tie: Some(&|source| id_of(source).map_or([0; 32], |id| id.0)),
                 ..RankOptions::default()
             };

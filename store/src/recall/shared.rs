@@ -175,6 +175,7 @@ mod tests {
                 alone.add(*slot, &task, &text).unwrap();
             }
             let weight = |slot: u32| [1.0, 0.5, 0.0][slot as usize % 3];
+            let open = (0..90).filter(|slot| weight(*slot) > 0.0).collect();
             let tie = |slot: u32| [slot as u8; 32];
             for query in queries {
                 let ranked = alone.rank(
@@ -182,7 +183,7 @@ mod tests {
                     &RankOptions {
                         k: 4,
                         weight: Some(&weight),
-                        filter: Some(&|slot| weight(slot) > 0.0),
+                        filter: Some(&open),
                         tie: Some(&|source| match source {
                             Source::Slot(slot) => tie(slot),
                             Source::External(_) => [0; 32],

@@ -196,6 +196,11 @@ fn fires_but(text: &str, classes: Classes, allow: &Allow) -> Option<&'static str
     first
 }
 
+/// The rule of this name.
+pub(crate) fn rule_named(name: &str) -> Option<&'static str> {
+    Scanner::get().rules.iter().map(|rule| rule.id).find(|id| *id == name)
+}
+
 /// Joins claims that overlap; each joined range is named by its most telling claim. Sorted, disjoint, on character
 /// boundaries.
 fn merged(scanner: &Scanner, text: &str, mut claims: Vec<Claimed>) -> Vec<Claimed> {

@@ -3,6 +3,7 @@
 mod common;
 mod damage;
 mod faults;
+mod forget;
 mod kill;
 mod logs;
 mod model;

@@ -125,6 +125,8 @@ pub struct Weighed<'q> {
     pub(super) order: Vec<usize>,
     /// The number of each term that the index knows with its place in the query, ascending.
     pub(super) known: Vec<(u32, usize)>,
+    /// The number of each term, by its place in the query.
+    ids: Vec<Option<u32>>,
     unknown_idf: f32,
     /// How much each term of a document's length holds it back.
     length_slope: f32,
@@ -147,7 +149,13 @@ impl<'q> Weighed<'q> {
         known.sort_unstable();
         let simple = query.tokens.iter().filter(|token| token.parts == 0 && !token.again);
         let mass = simple.map(|token| weight(&token.term)).sum();
-        Weighed { query, idf, order, known, unknown_idf, length_slope: K1 * B / mean_length, mass }
+        let ids = ids.to_vec();
+        Weighed { query, idf, order, known, ids, unknown_idf, length_slope: K1 * B / mean_length, mass }
+    }
+
+    /// The number of a term by its place in the query, if the index knows it.
+    pub(super) fn number(&self, at: usize) -> Option<u32> {
+        self.ids.get(at).copied().flatten()
     }
 
     /// The weight of a term by its place in the query.
