@@ -185,6 +185,16 @@ impl Node {
         self.banks.get(bank).is_some_and(|b| !b.is_new(id))
     }
 
+    /// Of records that are with storage under a ticket: who sent them, and the nodes each had passed if it was pushed.
+    pub fn admitting(&self, ticket: Ticket) -> Option<(AuthorId, Vec<Option<u32>>)> {
+        let Some(Pending::Admit { from, items, .. }) = self.tickets.get(&ticket) else { return None };
+        let hops = |(_, how): &(RecordId, PushedAs)| match how {
+            PushedAs::Pushed { hops, .. } => Some(*hops),
+            PushedAs::Fetched | PushedAs::Completed => None,
+        };
+        Some((*from, items.iter().map(hops).collect()))
+    }
+
     /// Takes one event. Timers that are due by `now` are handled first. Afterwards drain [`Node::next_effect`].
     pub fn handle(&mut self, event: Event, now: Time) {
         self.fire_timers(now);

@@ -220,12 +220,12 @@ struct Probe<'q> {
 
 /// A candidate before the best BM25 is known.
 #[derive(Clone, Copy)]
-struct Candidate {
-    source: Source,
-    dense: Option<f32>,
-    bm25: f32,
-    coverage: f32,
-    weight: f32,
+pub(super) struct Candidate {
+    pub(super) source: Source,
+    pub(super) dense: Option<f32>,
+    pub(super) bm25: f32,
+    pub(super) coverage: f32,
+    pub(super) weight: f32,
 }
 
 /// Lessons that are not in the index, made ready.
@@ -597,31 +597,14 @@ impl Ranker {
     }
 
     fn fuse(&self, probe: &Probe<'_>, candidate: &Candidate, best: f32) -> Scored {
-        let lexical = if best > 0.0 { candidate.bm25 / best } else { 0.0 };
-        let scaled = match candidate.dense {
-            Some(cosine) => probe.space.gate.spread.to_builtin(cosine),
-            // Its vector is still to be made: what its words cover stands in, else it could not compete at all.
-            None if probe.space.is_filled_from_outside => candidate.coverage,
-            None => 0.0,
+        let asked = Asked {
+            embedded: probe.vector.is_some(),
+            without_cosine: probe.without_cosine,
+            is_filled_from_outside: probe.space.is_filled_from_outside,
+            mass: probe.mass,
+            lessons: probe.lessons,
         };
-        let fused = match probe.vector {
-            Some(_) => DENSE_SHARE * scaled + LEXICAL_SHARE * lexical,
-            None => lexical,
-        };
-        let likeness = candidate.dense.map_or(probe.without_cosine, Likeness::Cosine);
-        let gate = probe.space.gate.read(likeness, candidate.coverage, probe.mass, probe.lessons);
-        Scored {
-            source: candidate.source,
-            score: fused * candidate.weight,
-            fused,
-            weight: candidate.weight,
-            dense: candidate.dense,
-            lexical,
-            bm25: candidate.bm25,
-            coverage: candidate.coverage,
-            gate,
-            relevant: gate.passes(),
-        }
+        fuse(&probe.space.gate, &asked, candidate, best)
     }
 
     /// Whether something would have been answered but for the filter and the weights. `refused`: whether the filter kept
@@ -696,6 +679,41 @@ impl Alike for Forms<'_> {
     }
 }
 
+/// What fusing has to know of the query and of those that compete.
+pub(super) struct Asked {
+    pub(super) embedded: bool,
+    pub(super) without_cosine: Likeness,
+    pub(super) is_filled_from_outside: bool,
+    pub(super) mass: f32,
+    pub(super) lessons: usize,
+}
+
+/// A candidate's score, once the best BM25 is known.
+pub(super) fn fuse(gate: &Gate, asked: &Asked, candidate: &Candidate, best: f32) -> Scored {
+    let lexical = if best > 0.0 { candidate.bm25 / best } else { 0.0 };
+    let scaled = match candidate.dense {
+        Some(cosine) => gate.spread.to_builtin(cosine),
+        // Its vector is still to be made: what its words cover stands in, else it could not compete at all.
+        None if asked.is_filled_from_outside => candidate.coverage,
+        None => 0.0,
+    };
+    let fused = if asked.embedded { DENSE_SHARE * scaled + LEXICAL_SHARE * lexical } else { lexical };
+    let likeness = candidate.dense.map_or(asked.without_cosine, Likeness::Cosine);
+    let gate = gate.read(likeness, candidate.coverage, asked.mass, asked.lessons);
+    Scored {
+        source: candidate.source,
+        score: fused * candidate.weight,
+        fused,
+        weight: candidate.weight,
+        dense: candidate.dense,
+        lexical,
+        bm25: candidate.bm25,
+        coverage: candidate.coverage,
+        gate,
+        relevant: gate.passes(),
+    }
+}
+
 /// Externals as candidates; without `vectors` they compete by their words.
 fn external_candidates(
     probe: &Probe<'_>,
@@ -727,11 +745,11 @@ fn best_bm25(scores: impl Iterator<Item = f32>) -> f32 {
     scores.fold(0.0, f32::max)
 }
 
-fn dot(a: &[f32], b: &[f32]) -> f32 {
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-fn better_first(a: &Scored, b: &Scored, tie: Option<&dyn Fn(Source) -> [u8; 32]>) -> Ordering {
+pub(super) fn better_first(a: &Scored, b: &Scored, tie: Option<&dyn Fn(Source) -> [u8; 32]>) -> Ordering {
     let by_key = || tie.map_or(Ordering::Equal, |key| key(a.source).cmp(&key(b.source)));
     b.score.total_cmp(&a.score).then_with(by_key).then(a.source.cmp(&b.source))
 }
