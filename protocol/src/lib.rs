@@ -78,7 +78,7 @@ pub use identity::{AuthorId, Keypair};
 pub use known::{Known, Root};
 pub use lesson::{Lesson, LessonDraft, LessonError, LessonId, LessonKind};
 pub use message::{Item, Message};
-pub use node::Node;
+pub use node::{Backlog, Node};
 pub use peers::{DialTarget, Peer, Peers};
 pub use record::{Record, RecordError, RecordId, UnverifiedRecord};
 pub use tally::{LocalPolicy, Standing, State, Tally};

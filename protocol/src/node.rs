@@ -15,18 +15,24 @@ use crate::{
     ask::Asks,
     bank::BankId,
     canonical::{DecodeError, shorten},
-    config::{Config, MAX_STRIKES, SERVED_PER_PEER},
+    config::{
+        Config, MAX_ADMITTING, MAX_GRAFT_IDS, MAX_PEERS, MAX_STRIKES, MAX_WANTED, REQUESTS_PER_PEER, SERVED_PER_PEER,
+    },
     event::{Effect, Event, Ticket},
     fetch::Wanted,
     identity::AuthorId,
     known::{Known, Root, ShortId},
-    message::{ITEMS_BUDGET_BYTES, Item, MAX_REFUSAL_BYTES, Message, RefusalCode},
+    message::{ITEMS_BUDGET_BYTES, Item, MAX_FETCH, MAX_REFUSAL_BYTES, Message, RefusalCode},
     peers::{DialTarget, Peers},
     reconcile::{CellBatch, Offered, Responding, Session},
     record::RecordId,
     suggest::Suggestions,
     time::Time,
 };
+
+/// Timers set at once for one peer in one bank. An answered request's timer stays until it is due and then does nothing, so
+/// there are as many as requests fit into [`Config::request_timeout_ms`].
+const TIMERS_A_PAIR: usize = 4096;
 
 /// What a ticket waits for.
 #[derive(Debug)]
@@ -103,6 +109,49 @@ impl BankState {
     /// Whether a record with this short id is known or with storage.
     pub(crate) fn has_short(&self, short: ShortId) -> bool {
         self.admitting.range(short.range()).next().is_some() || !self.known.with_short(short).is_empty()
+    }
+}
+
+/// How much waits at a node; each has a bound that no peer can lift.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backlog {
+    /// Peers remembered.
+    pub peers: usize,
+    /// Peers connected.
+    pub connected: usize,
+    /// Banks open.
+    pub banks: usize,
+    /// Timers set.
+    pub timers: usize,
+    /// Things asked of storage and not answered.
+    pub tickets: usize,
+    /// Records of one bank known to be missing.
+    pub wanted: usize,
+    /// Records of one bank handed to storage.
+    pub admitting: usize,
+    /// Ids that one peer announced in one bank and that are held back.
+    pub held_back: usize,
+}
+
+impl Backlog {
+    /// Whether every bound holds; else which does not.
+    pub fn check(&self) -> Result<(), String> {
+        let a_pair = self.connected.max(1) * self.banks.max(1);
+        // Of storage: loads for each peer; and records to admit, one a ticket at the least.
+        let tickets = SERVED_PER_PEER * self.connected + (MAX_ADMITTING + MAX_FETCH) * self.banks;
+        let bounds = [
+            ("peers", self.peers, MAX_PEERS),
+            ("tickets", self.tickets, tickets),
+            ("wanted", self.wanted, MAX_WANTED),
+            // The last batch that was asked for may come whole.
+            ("admitting", self.admitting, MAX_ADMITTING + REQUESTS_PER_PEER * MAX_FETCH * self.connected.max(1)),
+            ("held back", self.held_back, MAX_GRAFT_IDS),
+            ("timers", self.timers, TIMERS_A_PAIR * a_pair + MAX_ADMITTING * self.banks.max(1)),
+        ];
+        match bounds.into_iter().find(|(_, is, most)| is > most) {
+            Some((what, is, most)) => Err(format!("{is} {what}, {most} at most")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -183,6 +232,21 @@ impl Node {
     /// Whether a record is known: held, declined, or on its way to storage.
     pub fn knows(&self, bank: &BankId, id: &RecordId) -> bool {
         self.banks.get(bank).is_some_and(|b| !b.is_new(id))
+    }
+
+    /// How much waits here.
+    pub fn backlog(&self) -> Backlog {
+        let states = self.banks.values();
+        Backlog {
+            peers: self.peers.iter().count(),
+            connected: self.peers.connected().len(),
+            banks: self.banks.len(),
+            timers: self.timers.len(),
+            tickets: self.tickets.len(),
+            wanted: states.clone().map(|state| state.wanted.len()).max().unwrap_or(0),
+            admitting: states.clone().map(|state| state.admitting.len()).max().unwrap_or(0),
+            held_back: states.flat_map(|state| state.grafts.values()).map(BTreeSet::len).max().unwrap_or(0),
+        }
     }
 
     /// Of records that are with storage under a ticket: who sent them, and the nodes each had passed if it was pushed.

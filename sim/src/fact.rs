@@ -2,6 +2,8 @@
 
 use folklore_protocol::RecordId;
 
+use crate::observe::LossCause;
+
 /// One thing that happened. Times are true virtual time, milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each field is what it is called; nodes are by number")]
@@ -10,8 +12,8 @@ pub enum Fact {
     Sent { at_ms: u64, from: usize, to: usize, kind: &'static str, bytes: usize, records: usize },
     /// A message came.
     Arrived { at_ms: u64, from: usize, to: usize, kind: &'static str, bytes: usize },
-    /// A message was lost on the way. `stopped`: by a partition.
-    Lost { at_ms: u64, from: usize, to: usize, stopped: bool },
+    /// A message was lost on the way.
+    Lost { at_ms: u64, from: usize, to: usize, cause: LossCause },
     /// A partition holds a message back.
     Held { at_ms: u64, from: usize, to: usize },
     /// A connection stands.
@@ -21,7 +23,7 @@ pub enum Fact {
     /// A node has a record that came from another. `hops`: nodes that it passed, if it was pushed; fetched: `None`.
     Stored { at_ms: u64, node: usize, from: usize, id: RecordId, hops: Option<u32> },
     /// A record came that a node had already.
-    Duplicate { at_ms: u64, node: usize, from: usize },
+    Duplicate { at_ms: u64, node: usize, bytes: usize },
     /// A node's storage found a record wrong, and did not take it.
     Invalid { at_ms: u64, node: usize, from: usize },
     /// A node's own record is durable.

@@ -42,7 +42,7 @@ pub enum Attack {
 pub struct Hostile {
     attack: Attack,
     bank: BankId,
-    every_ms: u64,
+    pub(crate) every_ms: u64,
     rng: ChaCha8Rng,
     /// Lessons that mislead, the next to be taught last.
     lies: Vec<Lesson>,
@@ -73,7 +73,7 @@ impl World {
         self.nodes[n].hostile.as_ref().map(|hostile| hostile.attack)
     }
 
-    fn schedule_attack(&mut self, n: usize, in_ms: u64) {
+    pub(crate) fn schedule_attack(&mut self, n: usize, in_ms: u64) {
         let life = self.nodes[n].life;
         self.schedule(in_ms, Happening::Attack { node: n as u32, life });
     }
@@ -91,7 +91,7 @@ impl World {
     }
 
     /// What node `from` really says instead of a message; `None`: nothing.
-    pub(crate) fn tampered(&mut self, from: usize, _to: usize, message: Message) -> Option<Message> {
+    pub(crate) fn tampered(&mut self, from: usize, message: Message) -> Option<Message> {
         let Some(hostile) = &mut self.nodes[from].hostile else { return Some(message) };
         match (hostile.attack, message) {
             (

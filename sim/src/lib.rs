@@ -3,10 +3,12 @@
 //! The harness drives [`folklore_protocol::Node`] unchanged: peer choice, announce, reconcile, fetch and ask are the shipped
 //! code. One seed decides everything, so a run that fails is a run that can be looked at again.
 
+pub mod agents;
 pub mod checks;
 pub mod clock;
 mod connection;
 pub mod disk;
+pub mod experiment;
 pub mod fact;
 mod heap;
 pub mod hostile;
@@ -27,6 +29,7 @@ pub mod world;
 
 pub use checks::{Checks, Violation};
 pub use disk::{Disk, DiskFaults};
+pub use experiment::{RunEnd, RunError};
 pub use fact::Fact;
 pub use link::{Burst, Link, Links, Passage, Split};
 pub use measure::{Meter, RunFigures};

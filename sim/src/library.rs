@@ -24,6 +24,8 @@ struct Entry {
 pub struct Library {
     entries: Vec<Entry>,
     by_id: BTreeMap<RecordId, Number>,
+    /// By the end of the signature, which is at the end of the bytes and alike for no two records but by design.
+    by_tail: BTreeMap<[u8; 8], Number>,
     /// Wrong signatures, by what they claim to sign.
     forged: BTreeMap<RecordId, Vec<Arc<[u8]>>>,
     forged_len: usize,
@@ -42,6 +44,9 @@ impl Library {
         }
         let number = self.entries.len() as Number;
         self.by_id.insert(record.id(), number);
+        if let Some(tail) = record.bytes().last_chunk() {
+            self.by_tail.insert(*tail, number);
+        }
         self.entries.push(Entry { record, body });
         number
     }
@@ -81,6 +86,11 @@ impl Library {
     /// The number of a record.
     pub fn number_of(&self, id: &RecordId) -> Option<Number> {
         self.by_id.get(id).copied()
+    }
+
+    /// The number of the record with these bytes, told from the end of them: for counting, not for trust.
+    pub(crate) fn by_signature(&self, bytes: &[u8]) -> Option<Number> {
+        self.by_tail.get(bytes.last_chunk::<8>()?).copied()
     }
 
     /// A record by its number.
@@ -142,6 +152,16 @@ impl Numbers {
     /// Whether a number is there.
     pub fn contains(&self, number: Number) -> bool {
         self.words.get(number as usize / 64).is_some_and(|word| word & (1 << (number % 64)) != 0)
+    }
+
+    /// Whether both hold the same.
+    pub fn same_as(&self, other: &Self) -> bool {
+        let common = self.words.len().min(other.words.len());
+        let rest = |words: &[u64]| words.get(common..).unwrap_or_default().iter().all(|word| *word == 0);
+        self.len == other.len
+            && self.words.get(..common) == other.words.get(..common)
+            && rest(&self.words)
+            && rest(&other.words)
     }
 
     /// How many.

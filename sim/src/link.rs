@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
 
+use crate::observe::LossCause;
+
 /// What a message meets between two nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
@@ -69,7 +71,7 @@ pub enum Passage {
 /// A partition: a group for each node, and what passes from group to group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
-    group_of: Vec<u8>,
+    group_of: Vec<u16>,
     groups: usize,
     /// What passes from group `a` to group `b`, at `a * groups + b`.
     matrix: Vec<Passage>,
@@ -77,14 +79,14 @@ pub struct Split {
 
 impl Split {
     /// Of these groups, one a node; everything passes.
-    pub fn new(group_of: Vec<u8>) -> Self {
+    pub fn new(group_of: Vec<u16>) -> Self {
         let groups = group_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
         Self { group_of, groups, matrix: vec![Passage::Open; groups * groups] }
     }
 
     /// Says what passes from one group to another.
     #[must_use]
-    pub fn with(mut self, from: u8, to: u8, passage: Passage) -> Self {
+    pub fn with(mut self, from: u16, to: u16, passage: Passage) -> Self {
         if let Some(cell) = self.matrix.get_mut(usize::from(from) * self.groups + usize::from(to)) {
             *cell = passage;
         }
@@ -93,7 +95,7 @@ impl Split {
 
     /// Says what passes between two groups, both ways.
     #[must_use]
-    pub fn between(self, a: u8, b: u8, passage: Passage) -> Self {
+    pub fn between(self, a: u16, b: u16, passage: Passage) -> Self {
         self.with(a, b, passage).with(b, a, passage)
     }
 
@@ -178,7 +180,7 @@ impl Links {
         self.splits.is_empty() || (self.passage(a, b) == Passage::Open && self.passage(b, a) == Passage::Open)
     }
 
-    /// When a message sent now arrives, or `None` if it is lost on the way. (What is cut or held is not asked here.)
+    /// When a message sent now arrives, or why it is lost on the way. (What is cut or held is not asked here.)
     pub fn arrival(
         &self,
         lane: &mut Lane,
@@ -186,30 +188,30 @@ impl Links {
         now_ms: u64,
         bytes: usize,
         rng: &mut ChaCha8Rng,
-    ) -> Option<u64> {
+    ) -> Result<u64, LossCause> {
         let link = self.get(from, to);
         let lost = |rng: &mut ChaCha8Rng, ppm: u32| ppm > 0 && rng.next_u32() % 1_000_000 < ppm;
         if let Some(burst) = link.burst {
             lane.bad ^= lost(rng, if lane.bad { burst.leave_ppm } else { burst.enter_ppm });
             if lane.bad && lost(rng, burst.loss_ppm) {
-                return None;
+                return Err(LossCause::Loss);
             }
         }
         if lost(rng, link.loss_ppm) {
-            return None;
+            return Err(LossCause::Loss);
         }
         let mut sent_ms = now_ms;
         if let Some(rate) = link.rate_bytes {
             let (rate, now_us) = (rate.max(1), now_ms * 1000);
             let waiting_us = lane.busy_until_us.saturating_sub(now_us);
             if waiting_us.saturating_mul(rate) / 1_000_000 > link.queue_bytes {
-                return None;
+                return Err(LossCause::Queue);
             }
             lane.busy_until_us = now_us + waiting_us + (bytes as u64).saturating_mul(1_000_000) / rate;
             sent_ms = lane.busy_until_us.div_ceil(1000);
         }
         let jitter = if link.jitter_ms == 0 { 0 } else { u64::from(rng.next_u32()) % (link.jitter_ms + 1) };
-        Some(lane.after(sent_ms + link.latency_ms + jitter))
+        Ok(lane.after(sent_ms + link.latency_ms + jitter))
     }
 }
 
@@ -228,7 +230,7 @@ mod tests {
 
     fn arrivals(link: Link, messages: u64, every_ms: u64, bytes: usize) -> Vec<Option<u64>> {
         let (links, mut lane, mut rng) = (Links::new(link), Lane::default(), ChaCha8Rng::from_seed([1; 32]));
-        (0..messages).map(|n| links.arrival(&mut lane, (0, 1), n * every_ms, bytes, &mut rng)).collect()
+        (0..messages).map(|n| links.arrival(&mut lane, (0, 1), n * every_ms, bytes, &mut rng).ok()).collect()
     }
 
     #[test]

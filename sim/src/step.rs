@@ -12,6 +12,7 @@ use crate::{
     fact::Fact,
     heap::{Admitting, Entry, Happening, Reading},
     link::Passage,
+    observe::LossCause,
     plant,
     world::World,
 };
@@ -43,8 +44,11 @@ impl World {
                 }
             }
             Happening::Admit { node, life, admitting } => {
+                let n = node as usize;
                 if self.lives(node, life) {
-                    self.admit(node as usize, *admitting);
+                    self.admit(n, *admitting);
+                } else if self.nodes[n].settles == Some(life) {
+                    self.nodes[n].disk.admit(&mut self.library, admitting.bank, admitting.items);
                 }
             }
             Happening::Read { node, life, ticket, reading } => {
@@ -58,8 +62,14 @@ impl World {
                 if self.lives(node, life) {
                     self.commit(node as usize, bank, items);
                 } else {
+                    let n = node as usize;
+                    // A process that dies leaves to its disk what it had handed over; nobody was told.
+                    if self.nodes[n].settles == Some(life) && self.nodes[n].disk.write(&mut self.library, bank, &items)
+                    {
+                        return;
+                    }
                     for (record, _) in items {
-                        self.tell(Fact::Refused { at_ms, node: node as usize, id: record.id() });
+                        self.tell(Fact::Refused { at_ms, node: n, id: record.id() });
                     }
                 }
             }
@@ -90,7 +100,7 @@ impl World {
         let at_ms = self.now_ms;
         if self.connections.get(slot, connection).is_none() {
             self.counters.lost += 1;
-            self.tell(Fact::Lost { at_ms, from, to, stopped: false });
+            self.tell(Fact::Lost { at_ms, from, to, cause: LossCause::Down });
             return;
         }
         match self.links.passage(from, to) {
@@ -117,7 +127,7 @@ impl World {
         }
         if self.config.tells_facts {
             self.tell(Fact::Arrived { at_ms, from, to, kind: message.name(), bytes: message.encoded_len() });
-            self.tell_duplicates(from, to, &message);
+            self.tell_duplicates(to, &message);
         }
         if self.nodes[to].hostile.is_some() {
             self.overhear(to, &message);
@@ -127,7 +137,7 @@ impl World {
         self.handle(to, Event::Received { peer, message: *message });
     }
 
-    fn tell_duplicates(&mut self, from: usize, to: usize, message: &Message) {
+    fn tell_duplicates(&mut self, to: usize, message: &Message) {
         let (items, bank): (&[Item], _) = match message {
             Message::Push { bank, item, .. } => (std::slice::from_ref(item), bank),
             Message::Records { bank, items, .. } => (items, bank),
@@ -135,9 +145,9 @@ impl World {
         };
         let at_ms = self.now_ms;
         for item in items {
-            let Ok(record) = folklore_protocol::UnverifiedRecord::parse(&item.record) else { continue };
-            if self.nodes[to].node.knows(bank, &record.id()) {
-                self.tell(Fact::Duplicate { at_ms, node: to, from });
+            let number = self.library.by_signature(&item.record);
+            if number.is_some_and(|n| self.nodes[to].disk.numbers(bank).is_some_and(|held| held.contains(n))) {
+                self.tell(Fact::Duplicate { at_ms, node: to, bytes: item.len() });
             }
         }
     }
@@ -152,7 +162,7 @@ impl World {
             self.held.push(delivery);
         } else {
             self.counters.lost += 1;
-            self.tell(Fact::Lost { at_ms, from, to, stopped: true });
+            self.tell(Fact::Lost { at_ms, from, to, cause: LossCause::Cut });
         }
     }
 
@@ -360,9 +370,8 @@ impl World {
     fn send(&mut self, from: usize, peer: AuthorId, message: Message) {
         let Some(to) = self.number_of(&peer) else { return };
         let Some(message) = plant::said(self.config.plant, &mut self.replies, message) else { return };
-        match self.tampered(from, to, message) {
-            Some(message) => self.transmit(from, to, message),
-            None => {}
+        if let Some(message) = self.tampered(from, message) {
+            self.transmit(from, to, message);
         }
     }
 
@@ -394,10 +403,10 @@ impl World {
         }
         let Some(open) = self.connections.get_mut(slot, connection) else { return };
         match self.links.arrival(open.lane(from), (from, to), at_ms, bytes, &mut self.nodes[from].rng) {
-            Some(at) => self.schedule_at(at, delivery),
-            None => {
+            Ok(at) => self.schedule_at(at, delivery),
+            Err(cause) => {
                 self.counters.lost += 1;
-                self.tell(Fact::Lost { at_ms, from, to, stopped: false });
+                self.tell(Fact::Lost { at_ms, from, to, cause });
             }
         }
     }

@@ -106,6 +106,8 @@ pub(crate) struct SimNode {
     pub(crate) answered: BTreeMap<u64, (Vec<Answer>, Vec<AuthorId>)>,
     /// When it is to be woken: one wake-up is under way at a time, or each message would leave one more for ever.
     pub(crate) wake_at: Option<u64>,
+    /// The life in which its process died, what it had handed to its disk still being written; none after a power cut.
+    pub(crate) settles: Option<u32>,
     /// Until when it stands still, if it does: what would happen to it waits.
     pub(crate) paused_until: Option<u64>,
     pub(crate) clock: Clock,
@@ -183,6 +185,7 @@ impl World {
                     life: 0,
                     answered: BTreeMap::new(),
                     wake_at: None,
+                    settles: None,
                     paused_until: None,
                     clock: Clock::default(),
                     rng: seeds::stream(seed, n as u64, Purpose::Link),
@@ -257,6 +260,11 @@ impl World {
     /// Which node an author is.
     pub fn number_of(&self, author: &AuthorId) -> Option<usize> {
         self.index.get(author).copied()
+    }
+
+    /// Until when node `n` stands still, if it does.
+    pub fn paused_until(&self, n: usize) -> Option<u64> {
+        self.nodes[n].paused_until.filter(|until| *until > self.now_ms)
     }
 
     /// Whether node `n` runs.
@@ -354,6 +362,17 @@ impl World {
     pub fn place(&mut self, n: usize, bank: BankId, record: &Record, body: Option<Arc<[u8]>>) {
         self.nodes[n].disk.write(&mut self.library, bank, &[(record.clone(), body)]);
         self.handle(n, Event::BankOpened { bank, held: vec![record.id()] });
+    }
+
+    /// Puts records on the disk of node `n` before its bank is opened.
+    pub(crate) fn put(&mut self, n: usize, bank: BankId, items: &[Stored]) {
+        self.nodes[n].disk.write(&mut self.library, bank, items);
+    }
+
+    /// Something outside the world goes into the digest of the run.
+    pub(crate) fn mark(&mut self, values: &[u64]) {
+        self.log.note(&[self.now_ms]);
+        self.log.note(values);
     }
 
     /// Node `n` withdraws lesson number `number`. `None` if its disk took nothing.
@@ -532,6 +551,7 @@ impl World {
         }
         self.nodes[n].up = false;
         self.nodes[n].life += 1;
+        self.nodes[n].settles = None;
         self.nodes[n].paused_until = None;
         for (other, slot) in self.connections.of(n) {
             if let Some(number) = self.connections.close(slot) {
@@ -540,6 +560,13 @@ impl World {
             self.forget_requests(n, other);
             self.handle(other, Event::Disconnected { peer: self.author(n) });
         }
+    }
+
+    /// The process of node `n` dies. What it had handed to its disk gets there all the same.
+    pub fn kill(&mut self, n: usize) {
+        let life = self.nodes[n].life;
+        self.crash(n);
+        self.nodes[n].settles = Some(life);
     }
 
     /// Takes node `n` out before it ever ran: it is there to join later.
@@ -560,7 +587,11 @@ impl World {
         let seed = seeds::key(self.config.seed, n as u64, Purpose::Protocol, u64::from(node.life));
         node.node = Node::new(node.key.author(), self.config.protocol.clone(), seed);
         node.wake_at = None;
+        node.settles = None;
         node.up = true;
+        if let Some(every_ms) = node.hostile.as_ref().map(|hostile| hostile.every_ms) {
+            self.schedule_attack(n, every_ms);
+        }
         self.tell(Fact::Up { at_ms: now_ms, node: n });
         for bank in self.nodes[n].disk.banks() {
             let held = self.nodes[n].disk.ids(&self.library, &bank);
