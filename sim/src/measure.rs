@@ -25,7 +25,7 @@ use crate::{
 use attempts::Attempts;
 use healing::Healing;
 use holding::Holding;
-use paths::Paths;
+use paths::{Following, Paths};
 use traffic::Traffic;
 
 /// Most steps of a curve; a finer `step` is made coarser.
@@ -121,7 +121,7 @@ pub struct Meter {
     holding: Holding,
     healing: Healing,
     traffic: Traffic,
-    paths: Paths,
+    following: Following,
     faults: Vec<(u64, usize, bool)>,
     converged: bool,
     /// When equal roots were first seen after the heal, or the heal if they were equal then.
@@ -143,7 +143,7 @@ impl Meter {
             holding: Holding::new(scenario, step_ms),
             healing: Healing::new(phases.heal_ms()),
             traffic: Traffic::default(),
-            paths: Paths::new(phases),
+            following: Following::new(phases),
             faults: Vec::new(),
             converged: false,
             equal_ms: None,
@@ -175,7 +175,7 @@ impl Meter {
     /// What it came to.
     pub fn finish(mut self) -> RunFigures {
         self.advance(self.end_ms);
-        let mut run = RunFigures { paths: self.paths, faults: self.faults, ..RunFigures::default() };
+        let mut run = RunFigures { paths: self.following.paths, faults: self.faults, ..RunFigures::default() };
         self.attempts.report(&mut run);
         // Where nothing travels between nodes there is nothing to say of how it does.
         if matches!(self.arm, Arm::Folklore | Arm::Isolated) {
@@ -207,7 +207,7 @@ impl Observer for Meter {
             Observed::Diverged => self.converged = false,
             _ => {
                 self.attempts.see(at_ms, &what, &self.holding);
-                self.paths.see(at_ms, &what);
+                self.following.see(at_ms, &what);
                 let change = self.holding.see(at_ms, &what);
                 self.healing.see(at_ms, &what, change, &self.holding);
             }

@@ -29,6 +29,7 @@ mod expect;
 mod fault;
 mod nodes;
 mod read;
+pub mod shipped;
 mod table;
 pub mod units;
 mod write;

@@ -309,3 +309,17 @@ fn memory_is_bounded_by_records_and_nodes_not_by_what_happens() {
     assert!(run.paths.steps.len() <= 4_000);
     assert!(run.curves.values().all(|curve| curve.values.len() <= 2_000));
 }
+
+#[test]
+fn a_node_that_comes_late_is_stale_only_from_then_on() {
+    let mut stream = Stream::new(Arm::Folklore);
+    stream.at(5, Observed::Down { node: 3 });
+    stream.taught(10, 0, 0, 7);
+    let late = Scenario::parse("hand", FILE).expect("a scenario");
+    let mut late = Stream(Meter::new(&late, Arm::Folklore));
+    late.at(0, Observed::Up { node: 0 }).taught(10, 0, 0, 7).at(300, Observed::Up { node: 3 }).stored(302, 3, 0, 0, 1);
+    is(&late.finish(), "staleness.max_s", 2.0);
+    // One that was there and went away has missed it.
+    stream.at(300, Observed::Up { node: 3 }).stored(302, 3, 0, 0, 1);
+    is(&stream.finish(), "staleness.max_s", 292.0);
+}

@@ -89,7 +89,12 @@ pub const ALL: &[Figure] = &[
     ),
     figure("lessons_not_kept", Unit::Count, Better::Lower, "failures whose lesson could not be kept"),
     figure("served_withdrawn", Unit::Count, Better::Lower, "lessons shown where their withdrawal had arrived"),
-    figure("staleness.mean_s", Unit::Seconds, Better::Lower, "from a lesson's teaching until another node holds it"),
+    figure(
+        "staleness.mean_s",
+        Unit::Seconds,
+        Better::Lower,
+        "from a lesson's teaching, or a later node's coming, until that node holds it",
+    ),
     figure("staleness.p50_s", Unit::Seconds, Better::Lower, "the same, median"),
     figure("staleness.p95_s", Unit::Seconds, Better::Lower, "the same, 95 %"),
     figure("staleness.max_s", Unit::Seconds, Better::Lower, "the same, the longest"),

@@ -32,6 +32,8 @@ pub struct Holding {
     site_of: Vec<usize>,
     hostile: Vec<bool>,
     up: Vec<bool>,
+    /// When each node was first up, milliseconds.
+    since_ms: Vec<Option<u64>>,
     records: Vec<Option<Entry>>,
     /// One bit a record, for each node.
     held: Vec<Vec<u64>>,
@@ -59,6 +61,7 @@ impl Holding {
             site_of: scenario.site_of_nodes(),
             hostile: scenario.hostile(),
             up: vec![false; nodes],
+            since_ms: vec![None; nodes],
             records: Vec::new(),
             held: vec![Vec::new(); nodes],
             held_count: vec![0; nodes],
@@ -157,7 +160,9 @@ impl Holding {
                     self.hops.add(u64::from(hops));
                     if node != entry.node {
                         entry.travelled = true;
-                        self.stale_ms.add(at_ms.saturating_sub(entry.taught_ms));
+                        // Nobody knows anything before he comes.
+                        let since = self.since_ms.get(node).copied().flatten().unwrap_or(0);
+                        self.stale_ms.add(at_ms.saturating_sub(entry.taught_ms.max(since)));
                     }
                 }
                 if entry.poison {
@@ -183,6 +188,7 @@ impl Holding {
             }
             Observed::Up { node } if !self.is_up(node) => {
                 *self.up.get_mut(node)? = true;
+                self.since_ms[node].get_or_insert(at_ms);
                 if !self.is_honest(node) {
                     return None;
                 }

@@ -13,14 +13,18 @@ const MAX_STEPS: usize = 4_000;
 /// Paths of a few lessons.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Paths {
-    #[serde(skip)]
-    phases: Option<Phases>,
-    #[serde(skip)]
-    followed: [usize; 3],
     /// The lessons followed, in the order they were taught.
     pub lessons: Vec<Taught>,
     /// Their steps from node to node, in the order of time.
     pub steps: Vec<Step>,
+}
+
+/// Follows a few lessons of each phase.
+#[derive(Debug)]
+pub(super) struct Following {
+    phases: Phases,
+    followed: [usize; 3],
+    pub paths: Paths,
 }
 
 /// A lesson that is followed.
@@ -47,27 +51,28 @@ pub struct Step {
     pub at_ms: u64,
 }
 
-impl Paths {
+impl Following {
     pub(super) fn new(phases: Phases) -> Self {
-        Self { phases: Some(phases), ..Self::default() }
+        Self { phases, followed: [0; 3], paths: Paths::default() }
     }
 
     pub(super) fn see(&mut self, at_ms: u64, what: &Observed) {
         match *what {
             Observed::Taught { node, record, family: Some(_), .. } => {
-                let Some(phases) = self.phases else { return };
                 // Where nothing is cut, all of the run counts as before.
-                let phase = if phases.heal_ms().is_none() { Some(Phase::Before) } else { phases.at(at_ms) };
+                let uncut = self.phases.heal_ms().is_none();
+                let phase = if uncut { Some(Phase::Before) } else { self.phases.at(at_ms) };
                 let Some(followed) = phase.and_then(|phase| self.followed.get_mut(phase as usize)) else { return };
                 if *followed < FOLLOWED_PER_PHASE {
                     *followed += 1;
-                    self.lessons.push(Taught { record, node, at_ms });
+                    self.paths.lessons.push(Taught { record, node, at_ms });
                 }
             }
-            Observed::Stored { node, record, from, .. }
-                if self.steps.len() < MAX_STEPS && self.lessons.iter().any(|lesson| lesson.record == record) =>
-            {
-                self.steps.push(Step { record, from, to: node, at_ms });
+            Observed::Stored { node, record, from, .. } => {
+                let Paths { lessons, steps } = &mut self.paths;
+                if steps.len() < MAX_STEPS && lessons.iter().any(|lesson| lesson.record == record) {
+                    steps.push(Step { record, from, to: node, at_ms });
+                }
             }
             _ => {}
         }

@@ -121,7 +121,7 @@ const PAGE_STYLE: &str = "
 font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}
 h1{font-size:26px;margin:0 0 4px}h2{font-size:18px;margin:36px 0 8px}.soft{color:var(--soft)}
 .verdicts{list-style:none;padding:0;margin:16px 0}.verdicts li{padding:8px 12px;border-left:4px solid;margin:6px 0;background:var(--grid)}
-.holds{border-color:var(--oracle)}.fails{border-color:var(--isolated)}
+.verdicts .holds{border-color:var(--oracle)}.verdicts .fails{border-color:var(--isolated)}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(270px,1fr));gap:12px}
 .card{border:1px solid var(--grid);border-radius:8px;padding:12px 14px}.card h3{margin:0;font-size:14px}
 .card p{margin:2px 0 8px;font-size:12px;color:var(--soft)}.card table{width:100%}

@@ -48,7 +48,9 @@ pub(super) fn picture(paths: &Paths, scenario: &Scenario, end_ms: u64, width: f6
         shown.for_each(|node| svg.line((left, row(node)), (right, row(node)), "grid"));
     }
     let taught: BTreeMap<u64, (usize, u64)> = paths.lessons.iter().map(|l| (l.record, (l.node, l.at_ms))).collect();
-    for step in &paths.steps {
+    // Other names of a hostile node have no row.
+    let has_row = |node: usize| node < scenario.nodes();
+    for step in paths.steps.iter().filter(|step| has_row(step.to) && step.from.is_none_or(has_row)) {
         let Some((author, at_ms)) = taught.get(&step.record) else { continue };
         let from = step.from.unwrap_or(*author);
         let class = if step.at_ms - at_ms > LATE_MS { "late" } else { "step" };
@@ -56,7 +58,7 @@ pub(super) fn picture(paths: &Paths, scenario: &Scenario, end_ms: u64, width: f6
         svg.line((at, row(from)), (at, row(step.to)), class);
         svg.circle((at, row(step.to)), 1.6, class, "");
     }
-    for lesson in &paths.lessons {
+    for lesson in paths.lessons.iter().filter(|lesson| has_row(lesson.node)) {
         let about = format!("taught at node {} at {}", lesson.node, short_time(lesson.at_ms));
         svg.circle((x.at(lesson.at_ms as f64), row(lesson.node)), 3.5, "taught", &about);
     }
