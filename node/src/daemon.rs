@@ -122,6 +122,7 @@ struct Daemon {
     lock: Arc<HomeLock>,
     network: NetworkHandle,
     embedding: Option<Arc<Embedding>>,
+    memory: Memory,
     /// The work on the queue.
     induced: tokio::task::JoinHandle<()>,
     stop: CancellationToken,
@@ -223,7 +224,7 @@ impl Daemon {
         let notice = DaemonNotice { pid: std::process::id(), http, token: token.reveal().to_owned() };
         let stop = CancellationToken::new();
         let induced = tokio::spawn(induction.work(memory.clone(), stop.clone()));
-        let door = tokio::spawn(http::serve(door, memory, token, stop.clone()));
+        let door = tokio::spawn(http::serve(door, memory.clone(), token, stop.clone()));
         home.write_daemon(&lock, &notice)?;
         let listening = handle.listening();
         Ok(Self {
@@ -234,6 +235,7 @@ impl Daemon {
             lock,
             network: handle,
             embedding,
+            memory,
             induced,
             stop,
             door,
@@ -263,6 +265,7 @@ impl Daemon {
         if let Some(embedding) = &self.embedding {
             embedding.stop().await;
         }
+        self.memory.alone().await;
         self.network.shutdown().await;
         Ok(())
     }
