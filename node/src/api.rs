@@ -15,6 +15,7 @@ mod induction;
 mod lessons;
 mod network;
 mod recall;
+mod runs;
 mod time;
 
 pub use import::*;
@@ -22,6 +23,7 @@ pub use induction::*;
 pub use lessons::*;
 pub use network::*;
 pub use recall::*;
+pub use runs::*;
 pub use time::{ParseTimeError, TimeMs};
 
 /// Shortest prefix of an id that stands for the whole, characters. The first 7 characters of all lesson ids are the same
@@ -53,8 +55,10 @@ pub enum ErrorCode {
     BadRequest,
     /// Nothing has that id or name.
     NotFound,
-    /// The bank's policy or the door's rules forbid it.
+    /// The bank's policy, the door's rules or a run's lease forbid it.
     Refused,
+    /// It contradicts what is recorded: a name that is taken, another step under a number, a gap between steps.
+    Conflict,
     /// It was tried and did not work.
     Failed,
     /// No daemon, or it is starting or stopping: try again.
@@ -65,7 +69,7 @@ impl ErrorCode {
     /// Exit code of the `folklore` command.
     pub fn exit_code(self) -> u8 {
         match self {
-            Self::Failed => 1,
+            Self::Failed | Self::Conflict => 1,
             Self::BadRequest => 2,
             Self::Unavailable => 3,
             Self::NotFound => 4,
@@ -79,6 +83,7 @@ impl ErrorCode {
             Self::BadRequest => 400,
             Self::Refused => 403,
             Self::NotFound => 404,
+            Self::Conflict => 409,
             Self::Failed => 500,
             Self::Unavailable => 503,
         }
@@ -145,6 +150,16 @@ pub trait MemoryApi: Clone + Send + Sync + 'static {
     fn teach(&self, request: TeachRequest) -> impl Future<Output = Answer<TeachResponse>> + Send;
     /// Ranks lessons for a task.
     fn recall(&self, request: RecallRequest) -> impl Future<Output = Answer<RecallResponse>> + Send;
+    /// Begins a run.
+    fn begin(&self, request: BeginRequest) -> impl Future<Output = Answer<BeginResponse>> + Send;
+    /// Records a step of a run, or that one is started.
+    fn step(&self, request: StepRequest) -> impl Future<Output = Answer<StepResponse>> + Send;
+    /// Ends a run and learns from it.
+    fn end(&self, request: EndRequest) -> impl Future<Output = Answer<EndResponse>> + Send;
+    /// Takes a run over with everything durable of it.
+    fn resume(&self, request: ResumeRequest) -> impl Future<Output = Answer<ResumeResponse>> + Send;
+    /// Runs under way.
+    fn runs(&self, request: RunsRequest) -> impl Future<Output = Answer<RunsResponse>> + Send;
     /// One lesson with what is claimed about it, a page at a time.
     fn show(&self, request: ShowRequest) -> impl Future<Output = Answer<ShowResponse>> + Send;
     /// Lessons by page.
@@ -153,6 +168,8 @@ pub trait MemoryApi: Clone + Send + Sync + 'static {
     fn rate(&self, request: RateRequest) -> impl Future<Output = Answer<StandingResponse>> + Send;
     /// Voids this node's own teaching of a lesson.
     fn withdraw(&self, request: WithdrawRequest) -> impl Future<Output = Answer<StandingResponse>> + Send;
+    /// Erases the text of a lesson from this node, for good.
+    fn forget(&self, request: ForgetRequest) -> impl Future<Output = Answer<ForgetResponse>> + Send;
     /// The banks this node holds.
     fn bank_list(&self) -> impl Future<Output = Answer<BankListResponse>> + Send;
     /// Makes a bank of this node's own; `public`: one that strangers may find.

@@ -121,6 +121,7 @@ struct Daemon {
     home: Home,
     lock: Arc<HomeLock>,
     network: NetworkHandle,
+    catalogue: Arc<Catalogue>,
     embedding: Option<Arc<Embedding>>,
     memory: Memory,
     /// The work on the queue.
@@ -136,6 +137,10 @@ impl Daemon {
         let own = home.bank()?;
         let options = home.network_settings()?.under(options, home.dir());
         let second = second_embedder(&home, &options)?;
+        // Before anything is read or taken in.
+        if let Some(allow) = home.allow_list()? {
+            allow.install().map_err(|error| DaemonError::System(error.to_string()))?;
+        }
         let induction = induction_options(&home, &options)?;
         let door = http::bind(options.http).await?;
         let http = door.local_addr().map_err(|error| DaemonError::System(error.to_string()))?;
@@ -201,7 +206,7 @@ impl Daemon {
             lock: lock_held,
             key,
             store,
-            catalogue,
+            catalogue: catalogue.clone(),
             engine,
             network,
             metrics,
@@ -227,19 +232,8 @@ impl Daemon {
         let door = tokio::spawn(http::serve(door, memory.clone(), token, stop.clone()));
         home.write_daemon(&lock, &notice)?;
         let listening = handle.listening();
-        Ok(Self {
-            notice,
-            node: me.to_string(),
-            listening,
-            home,
-            lock,
-            network: handle,
-            embedding,
-            memory,
-            induced,
-            stop,
-            door,
-        })
+        let (node, network) = (me.to_string(), handle);
+        Ok(Self { notice, node, listening, home, lock, network, catalogue, embedding, memory, induced, stop, door })
     }
 
     fn ready(&self) -> UpReady {
@@ -267,6 +261,10 @@ impl Daemon {
         }
         self.memory.alone().await;
         self.network.shutdown().await;
+        let catalogue = self.catalogue;
+        if tokio::task::spawn_blocking(move || catalogue.close()).await.is_err() {
+            tracing::warn!("the catalogue was not closed; the next opening takes longer");
+        }
         Ok(())
     }
 }

@@ -28,7 +28,7 @@ use folklore_protocol::{
     canonical::{Lines, normalise},
     identity::{AuthorId, Keypair},
 };
-use folklore_store::bank::BankInfo;
+use folklore_store::{bank::BankInfo, redact::Allow};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -57,6 +57,8 @@ const DAEMON: &str = "daemon.json";
 const TOKEN: &str = "door.token";
 const NETWORK: &str = "network.json";
 const EMBEDDER: &str = "embedder.json";
+/// Values that redaction leaves alone, one a line.
+const ALLOW: &str = "redact.allow";
 const INDUCTION: &str = "induction.json";
 const STORE: &str = "store";
 
@@ -393,6 +395,18 @@ impl Home {
             reason,
             remedy: "put that right in it, or remove it",
         })
+    }
+
+    /// What `redact.allow` says; without that file, `None`.
+    pub fn allow_list(&self) -> Result<Option<Allow>, HomeError> {
+        let Some(bytes) = self.read(ALLOW)? else { return Ok(None) };
+        let damaged = |reason: String| HomeError::Damaged {
+            path: self.dir.join(ALLOW),
+            reason,
+            remedy: "put that right in it, or remove it",
+        };
+        let text = String::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8 text".into()))?;
+        Allow::parse(&text).map(Some).map_err(|error| damaged(error.to_string()))
     }
 
     /// What `induction.json` says; without that file, nothing.

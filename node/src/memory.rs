@@ -5,8 +5,11 @@
 mod attempts;
 mod import;
 mod induce;
+mod merge;
 mod network;
 mod recall;
+mod runs;
+mod secrets;
 mod teach;
 
 pub(crate) use import::{clean_run, lesson_of};
@@ -331,6 +334,26 @@ impl MemoryApi for Memory {
         answer
     }
 
+    async fn begin(&self, request: api::BeginRequest) -> Answer<api::BeginResponse> {
+        self.blocking(move |m| m.begin_now(request)).await
+    }
+
+    async fn step(&self, request: api::StepRequest) -> Answer<api::StepResponse> {
+        self.blocking(move |m| m.step_now(request)).await
+    }
+
+    async fn end(&self, request: api::EndRequest) -> Answer<api::EndResponse> {
+        self.blocking(move |m| m.end_run_now(request)).await
+    }
+
+    async fn resume(&self, request: api::ResumeRequest) -> Answer<api::ResumeResponse> {
+        self.blocking(move |m| m.resume_now(&request)).await
+    }
+
+    async fn runs(&self, request: api::RunsRequest) -> Answer<api::RunsResponse> {
+        self.blocking(move |m| Ok(m.runs_now(&request))).await
+    }
+
     async fn show(&self, request: api::ShowRequest) -> Answer<api::ShowResponse> {
         self.blocking(move |m| m.show_now(&request)).await
     }
@@ -341,6 +364,10 @@ impl MemoryApi for Memory {
 
     async fn rate(&self, request: api::RateRequest) -> Answer<api::StandingResponse> {
         self.blocking(move |m| m.rate_now(request)).await
+    }
+
+    async fn forget(&self, request: api::ForgetRequest) -> Answer<api::ForgetResponse> {
+        self.blocking(move |m| m.forget_now(&request)).await
     }
 
     async fn withdraw(&self, request: api::WithdrawRequest) -> Answer<api::StandingResponse> {

@@ -450,9 +450,9 @@ impl Known {
     /// Carries a new id into what is kept of the set, which grows with it.
     fn note(&mut self, id: &RecordId) {
         self.sketch.add(id);
-        if self.sketch.outgrown() {
-            self.sketch =
-                Sketch::of(self.sketch.len(), &mut |each| self.all.as_ref().unwrap_or(&self.held).for_each(each));
+        if let Some(cells) = self.sketch.outgrown() {
+            // A bank that has not got all of its cells yet is so small that this is one step.
+            self.make_cells(cells);
         }
     }
 
@@ -461,10 +461,10 @@ impl Known {
         &self.sketch
     }
 
-    /// The same, with at least so many cells.
-    pub(crate) fn sketch_of(&mut self, cells: usize) -> &Sketch {
-        self.sketch.grow(cells, &mut |each| self.all.as_ref().unwrap_or(&self.held).for_each(each));
-        &self.sketch
+    /// Makes cells until there are so many. False if that is not done yet: then it is to be called again, soon.
+    pub(crate) fn make_cells(&mut self, cells: usize) -> bool {
+        let all = self.all.as_ref().unwrap_or(&self.held);
+        self.sketch.grow(cells, &mut |each| all.for_each(each))
     }
 
     /// Drops what a session needed beyond what is kept.

@@ -197,11 +197,12 @@ impl Lesson {
 
     /// Reads canonical bytes. Whatever is not exactly what [`Lesson::new`] would have made is refused.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LessonError> {
-        let lesson = Self::new(canonical::decode::<LessonDraft, MAX_BODY_BYTES>(bytes)?)?;
-        if *lesson.bytes != *bytes {
+        let fields = canonical::decode::<LessonDraft, MAX_BODY_BYTES>(bytes)?;
+        if !is_normal(&fields) {
             return Err(LessonError::Bytes(DecodeError::Invalid("a field is not in normal form".into())));
         }
-        Ok(lesson)
+        check_limits(&fields)?;
+        Ok(Self { fields, bytes: bytes.into(), id: LessonId::of(bytes) })
     }
 
     /// The canonical bytes.
@@ -247,6 +248,16 @@ impl PartialEq for Lesson {
 }
 
 impl Eq for Lesson {}
+
+/// Whether every field is as [`Lesson::new`] leaves it.
+fn is_normal(f: &LessonDraft) -> bool {
+    let one = |text: &String| canonical::is_normal(text, Lines::One);
+    let many = |text: &String| canonical::is_normal(text, Lines::Many);
+    [&f.title, &f.domain].into_iter().all(one)
+        && [&f.applies_when, &f.not_when, &f.content, &f.task].into_iter().all(many)
+        && f.tags.iter().all(|tag| !tag.is_empty() && one(tag))
+        && f.tags.is_sorted_by(|a, b| a < b)
+}
 
 fn check_limits(f: &LessonDraft) -> Result<(), LessonError> {
     let fields = [

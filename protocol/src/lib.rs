@@ -74,7 +74,7 @@ pub use bank::{Access, BankId, Policy, Principal};
 pub use claim::{Claim, Evidence, Outcome, RunDigest, Verdict};
 pub use config::Config;
 pub use event::{Admission, Answer, Effect, Event, Incoming, Ticket};
-pub use identity::{AuthorId, Keypair};
+pub use identity::{AuthorId, Keypair, Keys};
 pub use known::{Known, Root};
 pub use lesson::{Lesson, LessonDraft, LessonError, LessonId, LessonKind};
 pub use message::{Item, Message};

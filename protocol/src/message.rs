@@ -16,6 +16,8 @@ use crate::{
 
 pub use crate::reconcile::{Cell, ESTIMATE_BYTES};
 
+mod length;
+
 /// Version of what nodes say; a peer that greets with another is told so and let go. What every version shares, so that it can
 /// be told: a greeting begins with its version, and a refusal reads as here.
 pub const PROTOCOL_VERSION: u32 = 2;
@@ -396,6 +398,11 @@ impl Message {
     /// The bytes of a frame.
     pub fn encode(&self) -> Vec<u8> {
         canonical::encode(self)
+    }
+
+    /// How long the frame is, without making it. A simulator that hands messages over as they are asks this for each.
+    pub fn encoded_len(&self) -> usize {
+        length::of(self)
     }
 
     /// Reads a frame, checking every limit.

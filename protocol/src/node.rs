@@ -22,7 +22,7 @@ use crate::{
     known::{Known, Root, ShortId},
     message::{ITEMS_BUDGET_BYTES, Item, MAX_REFUSAL_BYTES, Message, RefusalCode},
     peers::{DialTarget, Peers},
-    reconcile::{CellBatch, Offered, Responding, Session},
+    reconcile::{CellBatch, Coding, Offered, Responding, Session},
     record::RecordId,
     suggest::Suggestions,
     time::Time,
@@ -60,6 +60,7 @@ pub(crate) enum Timer {
     Ask { number: u64 },
     Retry { bank: BankId, id: RecordId },
     Busy { bank: BankId, peer: AuthorId, connection: u64 },
+    Code { bank: BankId },
 }
 
 /// One bank as the protocol sees it.
@@ -86,6 +87,8 @@ pub(crate) struct BankState {
     /// Peers of which it is fetched what an earlier connection left, before anything is compared; with the number of records
     /// that had come of each when it was last looked.
     pub resuming: BTreeMap<AuthorId, u64>,
+    /// Sessions that wait for cells.
+    pub coding: Vec<Coding>,
     /// When a peer last had this node code the whole set under a salt.
     pub salted_at: Option<Time>,
 }
@@ -183,6 +186,16 @@ impl Node {
     /// Whether a record is known: held, declined, or on its way to storage.
     pub fn knows(&self, bank: &BankId, id: &RecordId) -> bool {
         self.banks.get(bank).is_some_and(|b| !b.is_new(id))
+    }
+
+    /// Of records that are with storage under a ticket: who sent them, and the nodes each had passed if it was pushed.
+    pub fn admitting(&self, ticket: Ticket) -> Option<(AuthorId, Vec<Option<u32>>)> {
+        let Some(Pending::Admit { from, items, .. }) = self.tickets.get(&ticket) else { return None };
+        let hops = |(_, how): &(RecordId, PushedAs)| match how {
+            PushedAs::Pushed { hops, .. } => Some(*hops),
+            PushedAs::Fetched | PushedAs::Completed => None,
+        };
+        Some((*from, items.iter().map(hops).collect()))
     }
 
     /// Takes one event. Timers that are due by `now` are handled first. Afterwards drain [`Node::next_effect`].
@@ -406,6 +419,7 @@ impl Node {
             }
             Timer::Graft { bank, peer } => self.graft_due(bank, peer, now),
             Timer::Ask { number } => self.end_ask(number),
+            Timer::Code { bank } => self.coding_due(bank, now),
             Timer::Busy { bank, peer, connection } => {
                 if self.is_connection(&peer, connection) {
                     self.busy_over(bank, peer, now);

@@ -8,7 +8,7 @@ use crate::{
     bank::{BankId, parse_hex32},
     canonical::{self, DecodeError},
     claim::Claim,
-    identity::{self, AuthorId, Keypair, ParseIdError, Signature},
+    identity::{self, AuthorId, Keypair, Keys, ParseIdError, Signature},
 };
 
 /// Longest record, bytes, signature included. The largest claim, a policy with all its keys, fits.
@@ -180,10 +180,17 @@ impl UnverifiedRecord {
 
     /// Checks the signature.
     pub fn verify(self) -> Result<Record, RecordError> {
-        let bytes = self.0.bytes();
-        let signature: [u8; SIGNATURE_BYTES] =
-            bytes[bytes.len() - SIGNATURE_BYTES..].try_into().map_err(|_| RecordError::Signature)?;
-        if identity::verify(&self.0.author(), &signed_message(&self.0.id()), &Signature(signature)) {
+        self.judged_by(identity::verify)
+    }
+
+    /// The same for one of many, with `keys` for all of them.
+    pub fn verify_with(self, keys: &mut Keys) -> Result<Record, RecordError> {
+        self.judged_by(|author, message, signature| keys.verify(author, message, signature))
+    }
+
+    fn judged_by(self, good: impl FnOnce(&AuthorId, &[u8], &Signature) -> bool) -> Result<Record, RecordError> {
+        let signature = self.0.bytes().last_chunk::<SIGNATURE_BYTES>().ok_or(RecordError::Signature)?;
+        if good(&self.0.author(), &signed_message(&self.0.id()), &Signature(*signature)) {
             Ok(self.0)
         } else {
             Err(RecordError::Signature)

@@ -213,9 +213,25 @@ impl Tally {
         self.lessons.keys().copied()
     }
 
+    /// Whether any record that was folded in speaks of a lesson.
+    pub fn speaks_of(&self, id: &LessonId) -> bool {
+        self.lessons.contains_key(id)
+    }
+
     /// What the records say of a lesson; `None` if none speaks of it.
     pub fn standing(&self, id: &LessonId) -> Option<Standing> {
-        let claims = self.lessons.get(id)?;
+        self.lessons.get(id).map(|claims| self.standing_by(claims))
+    }
+
+    /// As [`Tally::standing`], of a lesson about which these are all the records: for who does not fold every record in.
+    /// Policy and revocations are those that were folded in.
+    pub fn standing_of(&self, id: &LessonId, records: &[Record]) -> Option<Standing> {
+        let mut about = Self::new(self.owner);
+        records.iter().filter(|record| record.claim().lesson_id().as_ref() == Some(id)).for_each(|r| about.apply(r));
+        about.lessons.get(id).map(|claims| self.standing_by(claims))
+    }
+
+    fn standing_by(&self, claims: &LessonClaims) -> Standing {
         let default = Policy::default();
         let policy = self.policy.as_ref().map_or(&default, |p| &p.value);
         let counts = |author: &AuthorId, rank: &Rank| self.revoked_after(author).is_none_or(|keep| rank.0 <= keep);
@@ -249,7 +265,7 @@ impl Tally {
         let helped = verdicts.values().filter(|v| **v > 0).count() as u32;
         let endorsers: Vec<&AuthorId> =
             claims.endorsements.iter().filter(|(a, l)| counts(a, &l.rank)).map(|(a, _)| a).collect();
-        Some(Standing {
+        Standing {
             withdrawn: overruled || authors.is_empty(),
             authors,
             taught_by,
@@ -259,7 +275,7 @@ impl Tally {
             endorsed: endorsers.len() as u32,
             endorsed_by_curator: endorsers.into_iter().any(is_curator),
             evidence,
-        })
+        }
     }
 
     /// How this node takes a lesson, and the factor for its score (0 where it is not to be shown).
@@ -446,6 +462,17 @@ mod tests {
             other.reverse();
             other.extend(records.iter().take(cut).cloned());
             prop_assert_eq!(tally(&records), tally(&other));
+        }
+
+        #[test]
+        fn a_standing_is_the_same_worked_out_of_the_records_of_the_lesson(
+            records in proptest::collection::vec(any_record(), 0..20),
+        ) {
+            let (about, ruling): (Vec<Record>, Vec<Record>) =
+                records.iter().cloned().partition(|record| record.claim().lesson_id().is_some());
+            let all = tally(&records);
+            prop_assert_eq!(all.speaks_of(&LESSON), !about.is_empty());
+            prop_assert_eq!(all.standing(&LESSON), tally(&ruling).standing_of(&LESSON, &about));
         }
     }
 }

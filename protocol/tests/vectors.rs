@@ -775,6 +775,13 @@ fn largest_messages() -> Vec<(&'static str, Message)> {
 }
 
 #[test]
+fn the_length_of_a_message_is_that_of_its_bytes() {
+    for (name, message) in messages().into_iter().chain(largest_messages()) {
+        assert_eq!(message.encoded_len(), message.encode().len(), "{name}");
+    }
+}
+
+#[test]
 fn messages_have_these_bytes() {
     let case = |(name, message): (&str, Message)| {
         let bytes = message.encode();

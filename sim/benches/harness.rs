@@ -7,41 +7,32 @@
 
 #[path = "../tests/figures/mod.rs"]
 mod figures;
-#[path = "../../protocol/benches/common/table.rs"]
-mod table;
 
-use table::Figure;
+use folklore_tests::figures::{Figure, Report};
 
 fn main() {
-    let figure = |figure: &str, setting: &str, value: f64, unit, target| Figure {
-        figure: figure.into(),
-        setting: setting.into(),
-        value,
-        unit,
-        target,
-        peer: None,
+    let mut report = Report::new("harness");
+    let mut add = |figure: &str, setting: &str, value: f64, unit: &str, target| {
+        report.add(Figure::new(figure, value, unit).on(setting).at_most(target));
     };
     let mesh = "mesh of 30, 200 records one by one, 3 seeds";
-    let took = figures::quiet();
-    let worst = took.last().copied().unwrap_or_default() as f64;
-    let all = [
-        figure(
-            "bodies fetched as well",
-            "d = 1,000 of 3,000, even",
-            figures::catch_up_with_bodies(),
-            "× their own bytes",
-            1.12,
-        ),
-        figure("catch-up with 100 cuts", "10,000 records", figures::catch_up_with_cuts(), "× uncut", 1.15),
-        figure("body copies received, no loss", mesh, figures::copies(0), "a node", 1.1),
-        figure("body copies received, 10 % loss", mesh, figures::copies(100_000), "a node", 1.3),
-        figure(
-            "quiet until equal roots",
-            "20 nodes, restarts and cuts for 10 minutes, worst of 50 seeds",
-            worst / 1e3,
-            "s",
-            30.0,
-        ),
-    ];
-    table::report("harness", &all);
+    add(
+        "bodies fetched as well",
+        "d = 1,000 of 3,000, even",
+        figures::catch_up_with_bodies(),
+        "× their own bytes",
+        1.12,
+    );
+    add("catch-up with 100 cuts", "10,000 records", figures::catch_up_with_cuts(), "× uncut", 1.15);
+    add("body copies received, no loss", mesh, figures::copies(0), "a node", 1.1);
+    add("body copies received, 10 % loss", mesh, figures::copies(100_000), "a node", 1.3);
+    let worst = figures::quiet().last().copied().unwrap_or_default() as f64;
+    add(
+        "quiet until equal roots",
+        "20 nodes, restarts and cuts for 10 minutes, worst of 50 seeds",
+        worst / 1e3,
+        "s",
+        30.0,
+    );
+    report.finish().expect("the figures are written");
 }

@@ -80,7 +80,7 @@ impl Checks {
         }
         let mut seen = BTreeSet::new();
         let mut tally = Tally::new(world.author(0));
-        for (_, (record, _)) in world.disk(node).entries(&bank) {
+        for (record, _) in world.entries(node, &bank).values() {
             if !seen.insert(record.id()) {
                 self.found(RECORDS_COUNT_ONCE, node, format!("{} is there twice", record.id()));
             }
@@ -118,8 +118,8 @@ impl Checks {
         }
         for node in 0..world.len() {
             let wrong: Vec<RecordId> = world
-                .disk(node)
-                .entries(&bank)
+                .entries(node, &bank)
+                .into_iter()
                 .filter(|(id, (record, body))| {
                     let read = UnverifiedRecord::parse(record.bytes()).and_then(UnverifiedRecord::verify);
                     let fits = match (record.claim().body(), body) {

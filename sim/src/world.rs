@@ -1,4 +1,4 @@
-//! The world: nodes, one heap of things to come ordered by (time, sequence), and the faults.
+//! The world: nodes, one heap of things to come ordered by (time, sequence), and what may be done to them.
 
 use std::{
     cmp::Reverse,
@@ -7,20 +7,27 @@ use std::{
 };
 
 use folklore_protocol::{
-    Admission, Answer, AuthorId, BankId, Claim, Config, DialTarget, Effect, Event, Evidence, Incoming, Keypair, Lesson,
-    LessonDraft, LessonKind, Message, Node, Record, RecordId, Root, Ticket, Time,
+    Answer, AuthorId, BankId, Claim, Config, Event, Evidence, Keypair, Lesson, LessonDraft, LessonKind, Message, Node,
+    Record, RecordId, Root, Time,
 };
 use rand_chacha::ChaCha8Rng;
-use rand_core::SeedableRng;
 
 use crate::{
+    clock::Clock,
+    connection::Connections,
     disk::{Disk, DiskFaults, Stored},
-    link::{Link, Links},
+    fact::Fact,
+    heap::{Entry, Happening},
+    hostile::Hostile,
+    library::Library,
+    link::{Link, Links, Passage, Split},
     plant::{self, Plant},
+    seeds::{self, Purpose},
 };
 
-/// A dial to a node that does not answer fails after this, milliseconds.
-const DIAL_TIMEOUT_MS: u64 = 3_000;
+/// A store that finds that its bank may be an old copy goes on numbering this far above what it shows, as
+/// `folklore_store::bank` does.
+const RESTORE_GAP: u64 = 1 << 40;
 
 /// What a world starts from.
 #[derive(Debug, Clone)]
@@ -37,6 +44,13 @@ pub struct WorldConfig {
     pub notice_cut_ms: u64,
     /// A bug for the checks to find.
     pub plant: Option<Plant>,
+    /// Every message goes through bytes and back, so that whatever a node says is also within every limit of the wire. Without,
+    /// messages are handed over as they are and only their length is worked out, which is what makes thousands of nodes cheap.
+    pub through_bytes: bool,
+    /// What [`World::had_by`] and [`World::overdue`] tell is kept. It takes memory for each record and each request.
+    pub keeps_account: bool,
+    /// Facts are gathered for [`World::take_facts`].
+    pub tells_facts: bool,
 }
 
 impl Default for WorldConfig {
@@ -48,6 +62,9 @@ impl Default for WorldConfig {
             protocol: Config::default(),
             notice_cut_ms: 15_000,
             plant: None,
+            through_bytes: true,
+            keeps_account: true,
+            tells_facts: false,
         }
     }
 }
@@ -63,6 +80,12 @@ pub struct Counters {
     pub record_copies: u64,
     /// Messages lost to loss and cuts.
     pub lost: u64,
+    /// Messages that a partition kept from passing, lost or late.
+    pub stopped: u64,
+    /// Messages that a state machine was given.
+    pub handled_messages: u64,
+    /// Deadlines that had come when a state machine was woken. Wake-ups with nothing due are not counted and not made.
+    pub handled_timers: u64,
 }
 
 impl Counters {
@@ -72,81 +95,65 @@ impl Counters {
     }
 }
 
-#[derive(Debug)]
-enum Happening {
-    Deliver { from: usize, to: usize, connection: u64, message: Box<Message> },
-    DialEnds { from: usize, to: usize },
-    NoticeCut { a: usize, b: usize, connection: u64 },
-    Admit { node: usize, life: u64, ticket: Ticket, bank: BankId, items: Vec<Incoming> },
-    Load { node: usize, life: u64, ticket: Ticket, bank: BankId, ids: Vec<RecordId>, budget_bytes: usize },
-    Search { node: usize, life: u64, ticket: Ticket, bank: BankId, query: String, hits: u32 },
-    Suggest { node: usize, life: u64, ticket: Ticket, bank: BankId, near: Vec<String>, from: usize, count: usize },
-    Wake { node: usize, life: u64 },
-}
-
-struct Entry(u64, u64, Happening);
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        (self.0, self.1) == (other.0, other.1)
-    }
-}
-impl Eq for Entry {}
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.0, self.1).cmp(&(other.0, other.1))
-    }
-}
-
-struct SimNode {
-    key: Keypair,
-    node: Node,
-    disk: Disk,
-    seq: BTreeMap<BankId, u64>,
-    up: bool,
+pub(crate) struct SimNode {
+    pub(crate) key: Keypair,
+    pub(crate) node: Node,
+    pub(crate) disk: Disk,
+    pub(crate) seq: BTreeMap<BankId, u64>,
+    pub(crate) up: bool,
     /// Goes up at every start, so that what an earlier life had under way does nothing.
-    life: u64,
-    answered: BTreeMap<u64, (Vec<Answer>, Vec<AuthorId>)>,
+    pub(crate) life: u32,
+    pub(crate) answered: BTreeMap<u64, (Vec<Answer>, Vec<AuthorId>)>,
     /// When it is to be woken: one wake-up is under way at a time, or each message would leave one more for ever.
-    wake_at: Option<u64>,
+    pub(crate) wake_at: Option<u64>,
+    /// Until when it stands still, if it does: what would happen to it waits.
+    pub(crate) paused_until: Option<u64>,
+    pub(crate) clock: Clock,
+    /// Jitter and loss of what it sends.
+    pub(crate) rng: ChaCha8Rng,
     /// When its disk first had each record.
-    since: BTreeMap<(BankId, RecordId), u64>,
+    pub(crate) since: BTreeMap<(BankId, RecordId), u64>,
     /// What was acknowledged to its own agent.
-    acknowledged: BTreeSet<RecordId>,
+    pub(crate) acknowledged: BTreeSet<RecordId>,
+    /// What it does that no honest node would.
+    pub(crate) hostile: Option<Box<Hostile>>,
 }
+
+/// What is owed to whom: (asker, asked, what, number).
+pub(crate) type Owed = (usize, usize, &'static str, u64);
 
 /// Nodes on virtual time.
 pub struct World {
-    config: WorldConfig,
-    rng: ChaCha8Rng,
-    now_ms: u64,
-    sequence: u64,
-    heap: BinaryHeap<Reverse<Entry>>,
-    nodes: Vec<SimNode>,
+    pub(crate) config: WorldConfig,
+    pub(crate) now_ms: u64,
+    pub(crate) sequence: u64,
+    pub(crate) heap: BinaryHeap<Reverse<Entry>>,
+    pub(crate) nodes: Vec<SimNode>,
     index: BTreeMap<AuthorId, usize>,
-    links: Links,
-    /// Standing connections, with a number that a later one between the same two does not share.
-    connections: BTreeMap<(usize, usize), u64>,
-    counters: Counters,
-    log: EventLog,
-    /// Requests that came and were not answered yet: (asker, asked, what, number), with when and over which connection.
-    open: BTreeMap<(usize, usize, &'static str, u64), (u64, u64)>,
-    replies: u64,
-    /// Deliver this many more messages, then cut `cut_pair`.
-    cut_after: Option<(u64, (usize, usize))>,
+    pub(crate) library: Library,
+    pub(crate) links: Links,
+    pub(crate) connections: Connections,
+    pub(crate) counters: Counters,
+    /// Messages and bytes by [`crate::step`]'s number of a kind, put into words when somebody asks.
+    pub(crate) log: EventLog,
+    /// Requests that came and were not answered yet, with when and over which connection.
+    pub(crate) open: BTreeMap<Owed, (u64, u64)>,
+    pub(crate) replies: u64,
+    /// Deliver this many more messages, then cut the link between the two.
+    pub(crate) cut_after: Option<(u64, (usize, usize))>,
+    /// Messages that wait behind a partition that holds them.
+    pub(crate) held: Vec<Happening>,
+    /// A call that has come.
+    pub(crate) called: Option<u64>,
+    pub(crate) facts: Vec<Fact>,
 }
 
 /// A running digest of everything that happened; equal digests, equal runs.
 #[derive(Default)]
-struct EventLog(u64);
+pub(crate) struct EventLog(u64);
 
 impl EventLog {
-    fn note(&mut self, values: &[u64]) {
+    pub(crate) fn note(&mut self, values: &[u64]) {
         for value in values {
             // FNV-1a over 64-bit words: this tells runs apart, it secures nothing.
             self.0 = (self.0 ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
@@ -157,49 +164,51 @@ impl EventLog {
 impl World {
     /// Nodes that know nobody and have no bank.
     pub fn new(config: WorldConfig) -> Self {
-        let seeded = |purpose: u8, n: usize| {
-            let mut seed = [purpose; 32];
-            seed[..8].copy_from_slice(&config.seed.to_le_bytes());
-            seed[8..16].copy_from_slice(&(n as u64).to_le_bytes());
-            seed
-        };
         let nodes: Vec<SimNode> = (0..config.nodes)
             .map(|n| {
-                let key = Keypair::from_seed(&seeded(1, n));
-                let node = Node::new(key.author(), config.protocol.clone(), seeded(2, n));
+                let seed = config.seed;
+                let key = Keypair::from_seed(&seeds::key(seed, n as u64, Purpose::Key, 0));
+                let protocol_seed = seeds::key(seed, n as u64, Purpose::Protocol, 0);
+                let node = Node::new(key.author(), config.protocol.clone(), protocol_seed);
                 let mut disk = Disk::default();
                 disk.faults.mixes_bodies = config.plant == Some(Plant::AcceptWrongHash(n));
                 disk.faults.files_twice = config.plant == Some(Plant::CountTwice(n));
                 disk.faults.loses_tail = config.plant == Some(Plant::LoseTail(n));
-                let (seq, answered, since) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
                 SimNode {
                     key,
                     node,
                     disk,
-                    seq,
+                    seq: BTreeMap::new(),
                     up: true,
                     life: 0,
-                    answered,
+                    answered: BTreeMap::new(),
                     wake_at: None,
-                    since,
+                    paused_until: None,
+                    clock: Clock::default(),
+                    rng: seeds::stream(seed, n as u64, Purpose::Link),
+                    since: BTreeMap::new(),
                     acknowledged: BTreeSet::new(),
+                    hostile: None,
                 }
             })
             .collect();
         Self {
-            rng: ChaCha8Rng::from_seed(seeded(0, 0)),
             now_ms: 0,
             sequence: 0,
             heap: BinaryHeap::new(),
             index: nodes.iter().enumerate().map(|(n, s)| (s.key.author(), n)).collect(),
+            connections: Connections::new(nodes.len()),
             nodes,
+            library: Library::default(),
             links: Links::new(config.link),
-            connections: BTreeMap::new(),
             counters: Counters::default(),
             log: EventLog::default(),
             open: BTreeMap::new(),
             replies: 0,
             cut_after: None,
+            held: Vec::new(),
+            called: None,
+            facts: Vec::new(),
             config,
         }
     }
@@ -217,6 +226,17 @@ impl World {
     /// A digest of everything that happened so far.
     pub fn digest(&self) -> u64 {
         self.log.0
+    }
+
+    /// What happened since this was last asked, in order; nothing unless [`WorldConfig::tells_facts`].
+    pub fn take_facts(&mut self, into: &mut Vec<Fact>) {
+        into.append(&mut self.facts);
+    }
+
+    pub(crate) fn tell(&mut self, fact: Fact) {
+        if self.config.tells_facts {
+            self.facts.push(fact);
+        }
     }
 
     /// Who node `n` is.
@@ -244,9 +264,19 @@ impl World {
         self.nodes[n].up
     }
 
+    /// Every record that some disk holds or held.
+    pub fn library(&self) -> &Library {
+        &self.library
+    }
+
     /// The disk of node `n`, to look at.
     pub fn disk(&self, n: usize) -> &Disk {
         &self.nodes[n].disk
+    }
+
+    /// What the disk of node `n` holds of a bank, by the ids it is filed under.
+    pub fn entries(&self, n: usize, bank: &BankId) -> BTreeMap<RecordId, Stored> {
+        self.nodes[n].disk.entries(&self.library, bank)
     }
 
     /// Records whose teaching or withdrawing was acknowledged at node `n`.
@@ -278,12 +308,22 @@ impl World {
         &mut self.nodes[n].disk.faults
     }
 
+    /// Sites of nodes and the links between them; see [`Links::place`].
+    pub fn place_sites(&mut self, site_of: Vec<u16>, between: Vec<Link>) {
+        self.links.place(site_of, between);
+    }
+
+    /// The id of the bank called `home` of node `owner`.
+    pub fn bank_of(&self, owner: usize) -> BankId {
+        BankId::new(&self.author(owner), &[0; 16], "home")
+    }
+
     /// Opens a bank called `home` of node `owner` at these nodes.
     pub fn open_bank(&mut self, owner: usize, at: impl IntoIterator<Item = usize>) -> BankId {
-        let bank = BankId::new(&self.author(owner), &[0; 16], "home");
+        let bank = self.bank_of(owner);
         for n in at {
             self.nodes[n].disk.open(bank);
-            let held = self.nodes[n].disk.ids(&bank);
+            let held = self.nodes[n].disk.ids(&self.library, &bank);
             self.handle(n, Event::BankOpened { bank, held });
         }
         bank
@@ -312,7 +352,7 @@ impl World {
 
     /// Puts a record on the disk of node `n`, with the body it names or, as one that lost it would have it, without.
     pub fn place(&mut self, n: usize, bank: BankId, record: &Record, body: Option<Arc<[u8]>>) {
-        self.nodes[n].disk.write(bank, &[(record.clone(), body)]);
+        self.nodes[n].disk.write(&mut self.library, bank, &[(record.clone(), body)]);
         self.handle(n, Event::BankOpened { bank, held: vec![record.id()] });
     }
 
@@ -322,27 +362,71 @@ impl World {
         self.publish(n, bank, [(claim, None)]).pop()
     }
 
-    fn publish(
+    /// Node `n` writes records of its own, durable and acknowledged at once. Nothing if it is down or its disk is full.
+    pub fn publish(
         &mut self,
         n: usize,
         bank: BankId,
         claims: impl IntoIterator<Item = (Claim, Option<Arc<[u8]>>)>,
     ) -> Vec<RecordId> {
-        let now_ms = self.now_ms;
-        let node = &mut self.nodes[n];
-        let mut items: Vec<Stored> = Vec::new();
-        for (claim, body) in claims {
+        let items = self.sign(n, bank, claims);
+        self.commit(n, bank, items)
+    }
+
+    /// Node `n` writes one record of its own: it is synced, acknowledged and announced when the disk is done, and a crash
+    /// before that leaves nothing of it. Gives its id.
+    pub fn publish_later(&mut self, n: usize, bank: BankId, claim: Claim, body: Option<Arc<[u8]>>) -> Option<RecordId> {
+        if !self.nodes[n].up {
+            return None;
+        }
+        let item = self.sign(n, bank, [(claim, body)]).pop()?;
+        let (id, life, sync_ms) = (item.0.id(), self.nodes[n].life, self.nodes[n].disk.faults.sync_ms);
+        self.schedule(sync_ms, Happening::Write { node: n as u32, life, write: Box::new((bank, vec![item])) });
+        Some(id)
+    }
+
+    pub(crate) fn sign(
+        &mut self,
+        n: usize,
+        bank: BankId,
+        claims: impl IntoIterator<Item = (Claim, Option<Arc<[u8]>>)>,
+    ) -> Vec<Stored> {
+        let (now_ms, node) = (self.now_ms, &mut self.nodes[n]);
+        let at_ms = node.clock.local(now_ms);
+        let sign = |(claim, body)| {
             let seq = node.seq.entry(bank).or_default();
             *seq += 1;
-            let record = Record::sign(&node.key, bank, *seq, now_ms, claim).expect("a claim within limits");
-            items.push((record, body));
-        }
-        if !node.up || !node.disk.write(bank, &items) {
+            (Record::sign(&node.key, bank, *seq, at_ms, claim).expect("a claim within limits"), body)
+        };
+        claims.into_iter().map(sign).collect()
+    }
+
+    /// Records signed with this seq by node `n`, which does not count it as used.
+    pub(crate) fn sign_as(&self, n: usize, bank: BankId, seq: u64, claim: Claim) -> Record {
+        Record::sign(&self.nodes[n].key, bank, seq.max(1), self.now_ms, claim).expect("a claim within limits")
+    }
+
+    /// The highest seq that node `n` gave out in a bank.
+    pub(crate) fn seq_of(&self, n: usize, bank: &BankId) -> u64 {
+        self.nodes[n].seq.get(bank).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn commit(&mut self, n: usize, bank: BankId, items: Vec<Stored>) -> Vec<RecordId> {
+        let now_ms = self.now_ms;
+        if !self.nodes[n].up || !self.nodes[n].disk.write(&mut self.library, bank, &items) {
+            for (record, _) in items {
+                self.tell(Fact::Refused { at_ms: now_ms, node: n, id: record.id() });
+            }
             return Vec::new();
         }
         let ids: Vec<RecordId> = items.iter().map(|(r, _)| r.id()).collect();
-        node.acknowledged.extend(&ids);
-        node.since.extend(ids.iter().map(|id| ((bank, *id), now_ms)));
+        self.nodes[n].acknowledged.extend(&ids);
+        if self.config.keeps_account {
+            self.nodes[n].since.extend(ids.iter().map(|id| ((bank, *id), now_ms)));
+        }
+        for id in &ids {
+            self.tell(Fact::Acknowledged { at_ms: now_ms, node: n, id: *id });
+        }
         self.handle(n, Event::Published { bank, items });
         ids
     }
@@ -354,7 +438,7 @@ impl World {
 
     /// Node `n` asks its peers; see [`World::answered`].
     pub fn ask(&mut self, n: usize, ask: u64, bank: BankId, query: &str, within_ms: u64) {
-        let deadline = Time(self.now_ms + within_ms);
+        let deadline = Time(self.nodes[n].clock.local(self.now_ms) + within_ms);
         self.handle(n, Event::Ask { ask, bank, query: query.into(), hits: 4, deadline });
     }
 
@@ -379,27 +463,54 @@ impl World {
         self.links.get_mut(a, b)
     }
 
-    /// Cuts the links between the two groups; both ends notice after a while.
+    /// Cuts the links between the two groups; both ends notice after a while. It lasts until [`World::heal`].
     pub fn cut(&mut self, left: &[usize], right: &[usize]) {
-        for a in left {
-            for b in right {
-                self.cut_link(*a, *b);
-            }
-        }
+        let mut groups = vec![0; self.nodes.len()];
+        left.iter().for_each(|n| groups[*n] = 1);
+        right.iter().for_each(|n| groups[*n] = 2);
+        self.split(Split::new(groups).between(1, 2, Passage::Cut));
     }
 
-    fn cut_link(&mut self, a: usize, b: usize) {
-        self.links.get_mut(a, b).cut = true;
-        self.forget_requests(a, b);
-        if let Some(connection) = self.connections.get(&pair(a, b)) {
-            let happening = Happening::NoticeCut { a, b, connection: *connection };
-            self.schedule(self.config.notice_cut_ms, happening);
+    /// Begins a partition: what passes between two nodes is from now on what it says. Gives the number to [`World::mend`] it.
+    pub fn split(&mut self, split: Split) -> u64 {
+        let hit: Vec<(u32, u64)> = self
+            .connections
+            .all()
+            .filter(|(_, c)| {
+                let (a, b) = c.ends();
+                // One end that hears nothing is enough: a ping takes both ways.
+                split.passage(a, b).max(split.passage(b, a)) == Passage::Cut && self.links.is_open(a, b)
+            })
+            .map(|(slot, c)| (slot, c.number))
+            .collect();
+        let number = self.links.split(split);
+        for (slot, connection) in hit {
+            if let Some((a, b)) = self.connections.get(slot, connection).map(|c| c.ends()) {
+                self.forget_requests(a, b);
+            }
+            self.schedule(self.config.notice_cut_ms, Happening::NoticeCut { slot, connection });
         }
+        number
+    }
+
+    /// Ends a partition. What it held comes now, late.
+    pub fn mend(&mut self, number: u64) {
+        self.links.mend(number);
+        self.release();
+    }
+
+    pub(crate) fn cut_link(&mut self, a: usize, b: usize) {
+        self.cut(&[a], &[b]);
     }
 
     /// Whether the link between two nodes is cut.
     pub fn is_cut(&self, a: usize, b: usize) -> bool {
-        self.links.get(a, b).cut
+        !self.links.is_open(a, b)
+    }
+
+    /// What passes from one node to another.
+    pub fn passage(&self, from: usize, to: usize) -> Passage {
+        self.links.passage(from, to)
     }
 
     /// Cuts the link between two nodes once this many more messages were delivered anywhere.
@@ -409,47 +520,50 @@ impl World {
 
     /// Mends every cut.
     pub fn heal(&mut self) {
-        for a in 0..self.nodes.len() {
-            for b in 0..a {
-                if self.links.get(a, b).cut {
-                    self.links.get_mut(a, b).cut = false;
-                }
-            }
-        }
+        self.links.mend_all();
+        self.release();
     }
 
     /// Stops node `n` dead: what was not synced is gone, and so are its connections.
     pub fn crash(&mut self, n: usize) {
+        let now_ms = self.now_ms;
+        if self.nodes[n].up {
+            self.tell(Fact::Down { at_ms: now_ms, node: n });
+        }
         self.nodes[n].up = false;
         self.nodes[n].life += 1;
-        let broken: Vec<(usize, usize)> =
-            self.connections.keys().filter(|(a, b)| *a == n || *b == n).copied().collect();
-        for (a, b) in broken {
-            self.connections.remove(&(a, b));
-            self.forget_requests(a, b);
-            let other = if a == n { b } else { a };
+        self.nodes[n].paused_until = None;
+        for (other, slot) in self.connections.of(n) {
+            if let Some(number) = self.connections.close(slot) {
+                self.log.note(&[9, number]);
+            }
+            self.forget_requests(n, other);
             self.handle(other, Event::Disconnected { peer: self.author(n) });
         }
+    }
+
+    /// Takes node `n` out before it ever ran: it is there to join later.
+    pub fn keep_out(&mut self, n: usize) {
+        self.nodes[n].up = false;
     }
 
     /// Starts node `n` again from its disk; it remembers the addresses it was given.
     pub fn restart(&mut self, n: usize) {
         let addresses: Vec<(AuthorId, Vec<String>)> =
             self.nodes[n].node.peers().iter().map(|(id, p)| (*id, p.addresses.clone())).collect();
+        let now_ms = self.now_ms;
         let node = &mut self.nodes[n];
         if self.config.plant == Some(Plant::BringBackWithdrawn) {
-            node.disk.lose(|record| plant::is_withdrawal(record.claim()));
+            node.disk.lose(&self.library, |record| plant::is_withdrawal(record.claim()));
         }
         node.life += 1;
-        let mut seed = [3; 32];
-        seed[..8].copy_from_slice(&self.config.seed.to_le_bytes());
-        seed[8..16].copy_from_slice(&(n as u64).to_le_bytes());
-        seed[16..24].copy_from_slice(&node.life.to_le_bytes());
+        let seed = seeds::key(self.config.seed, n as u64, Purpose::Protocol, u64::from(node.life));
         node.node = Node::new(node.key.author(), self.config.protocol.clone(), seed);
         node.wake_at = None;
         node.up = true;
+        self.tell(Fact::Up { at_ms: now_ms, node: n });
         for bank in self.nodes[n].disk.banks() {
-            let held = self.nodes[n].disk.ids(&bank);
+            let held = self.nodes[n].disk.ids(&self.library, &bank);
             self.handle(n, Event::BankOpened { bank, held });
         }
         for (peer, addresses) in addresses {
@@ -457,6 +571,46 @@ impl World {
                 self.handle(n, Event::AddressLearned { peer: Some(peer), address, keep: true });
             }
         }
+    }
+
+    /// What is on the disk of node `n` now, as a backup.
+    pub fn copy_disk(&self, n: usize) -> Disk {
+        self.nodes[n].disk.clone()
+    }
+
+    /// Puts a backup on the disk of node `n`, which must be down. What was acknowledged since is gone, and its store goes on
+    /// numbering far above what it shows. Gives the ids that are acknowledged no longer.
+    pub fn restore_disk(&mut self, n: usize, copy: Disk) -> Vec<RecordId> {
+        let node = &mut self.nodes[n];
+        node.disk.restore(copy);
+        node.seq.values_mut().for_each(|seq| *seq += RESTORE_GAP);
+        let held: BTreeSet<RecordId> =
+            node.disk.banks().iter().flat_map(|bank| node.disk.ids(&self.library, bank)).collect();
+        let gone: Vec<RecordId> = node.acknowledged.difference(&held).copied().collect();
+        node.acknowledged.retain(|id| held.contains(id));
+        node.since.retain(|(_, id), _| held.contains(id));
+        gone
+    }
+
+    /// Node `n` stands still for a while, as a stopped virtual machine does: what would happen to it waits.
+    pub fn pause(&mut self, n: usize, ms: u64) {
+        let until = self.now_ms + ms;
+        self.nodes[n].paused_until = Some(until);
+        if ms >= self.config.notice_cut_ms {
+            for (_, slot) in self.connections.of(n) {
+                if let Some(connection) = self.connections.number(slot) {
+                    self.schedule(
+                        self.config.notice_cut_ms,
+                        Happening::NoticeStill { node: n as u32, slot, connection },
+                    );
+                }
+            }
+        }
+    }
+
+    /// The clock of node `n`, to set wrong.
+    pub fn clock(&mut self, n: usize) -> &mut Clock {
+        &mut self.nodes[n].clock
     }
 
     /// The held root of a bank at node `n`.
@@ -472,12 +626,12 @@ impl World {
 
     /// Teachings that node `n` holds on disk together with their lesson.
     pub fn whole_teachings(&self, n: usize, bank: &BankId) -> usize {
-        self.nodes[n].disk.whole_teachings(bank)
+        self.nodes[n].disk.whole_teachings(&self.library, bank)
     }
 
     /// Records node `n` holds on disk.
     pub fn on_disk(&self, n: usize, bank: &BankId) -> Vec<RecordId> {
-        self.nodes[n].disk.ids(bank)
+        self.nodes[n].disk.ids(&self.library, bank)
     }
 
     /// Runs until `done` holds, looking after every happening, or until `limit_ms` more have passed. Tells whether it held.
@@ -485,9 +639,7 @@ impl World {
         let end = self.now_ms + limit_ms;
         while !done(self) {
             match self.heap.peek() {
-                Some(Reverse(Entry(at, ..))) if *at <= end => {
-                    self.step();
-                }
+                Some(Reverse(entry)) if entry.at_ms <= end => self.step(),
                 _ => {
                     self.now_ms = end;
                     return done(self);
@@ -502,213 +654,26 @@ impl World {
         self.run_until(ms, |_| false);
     }
 
-    fn step(&mut self) {
-        let Some(Reverse(Entry(at, sequence, happening))) = self.heap.pop() else { return };
-        self.now_ms = at;
-        self.log.note(&[at, sequence, kind_of(&happening)]);
-        match happening {
-            Happening::Deliver { from, to, connection, message } => {
-                if self.connections.get(&pair(from, to)) != Some(&connection) || self.links.get(from, to).cut {
-                    self.counters.lost += 1;
-                    return;
-                }
-                if let Some((left, (a, b))) = self.cut_after {
-                    self.cut_after = left.checked_sub(1).map(|left| (left, (a, b)));
-                    if left == 0 {
-                        self.cut_link(a, b);
-                        self.counters.lost += 1;
-                        return;
-                    }
-                }
-                self.counters.record_copies += copies(&message);
-                self.note_request(from, to, connection, &message);
-                let peer = self.author(from);
-                self.handle(to, Event::Received { peer, message: *message });
-            }
-            Happening::DialEnds { from, to } => {
-                let address = format!("sim/{to}");
-                let reachable = self.nodes[to].up && !self.links.get(from, to).cut;
-                if !reachable {
-                    let target = DialTarget::Peer(self.author(to));
-                    self.handle(from, Event::DialFailed { target, own: false });
-                } else if self.nodes[from].up && !self.connections.contains_key(&pair(from, to)) {
-                    self.sequence += 1;
-                    self.connections.insert(pair(from, to), self.sequence);
-                    let (a, b) = (self.author(from), self.author(to));
-                    self.handle(from, Event::Connected { peer: b, dialled: Some(address) });
-                    self.handle(to, Event::Connected { peer: a, dialled: None });
+    /// Whoever runs the world is called at this time; see [`World::run_to_call`].
+    pub fn call_at(&mut self, at_ms: u64, number: u64) {
+        self.schedule_at(at_ms.max(self.now_ms), Happening::Call(number));
+    }
+
+    /// Runs until a call comes, and gives its number; `None` once `end_ms` has come.
+    pub fn run_to_call(&mut self, end_ms: u64) -> Option<u64> {
+        loop {
+            match self.heap.peek() {
+                Some(Reverse(entry)) if entry.at_ms <= end_ms => self.step(),
+                _ => {
+                    self.now_ms = self.now_ms.max(end_ms);
+                    return None;
                 }
             }
-            Happening::NoticeCut { a, b, connection } => {
-                if self.connections.get(&pair(a, b)) == Some(&connection) {
-                    self.disconnect(a, b);
-                }
-            }
-            Happening::Admit { node, life, ticket, bank, items } => {
-                if self.lives(node, life) {
-                    let ids: Vec<RecordId> = items.iter().map(|item| item.record.id()).collect();
-                    let results: Vec<Admission> = self.nodes[node].disk.admit(bank, items);
-                    let now_ms = self.now_ms;
-                    for (id, _) in ids.iter().zip(&results).filter(|(_, result)| **result == Admission::Stored) {
-                        self.nodes[node].since.entry((bank, *id)).or_insert(now_ms);
-                    }
-                    self.handle(node, Event::Admitted { ticket, results });
-                }
-            }
-            Happening::Load { node, life, ticket, bank, ids, budget_bytes } => {
-                if self.lives(node, life) {
-                    let (items, absent) = self.nodes[node].disk.load(&bank, &ids, budget_bytes);
-                    self.handle(node, Event::Loaded { ticket, items, absent });
-                }
-            }
-            Happening::Search { node, life, ticket, bank, query, hits } => {
-                if self.lives(node, life) {
-                    let items = self.nodes[node].disk.search(&bank, &query, hits as usize);
-                    self.handle(node, Event::Found { ticket, items });
-                }
-            }
-            Happening::Suggest { node, life, ticket, bank, near, from, count } => {
-                if self.lives(node, life) {
-                    let ids = self.nodes[node].disk.suggest(&bank, &near, from, count);
-                    self.handle(node, Event::Suggested { ticket, ids });
-                }
-            }
-            Happening::Wake { node, life } => {
-                if self.lives(node, life) && self.nodes[node].wake_at == Some(at) {
-                    self.nodes[node].wake_at = None;
-                    self.handle(node, Event::Tick);
-                }
+            if let Some(number) = self.called.take() {
+                return Some(number);
             }
         }
     }
-
-    /// Keeps account of requests: what came to `to`, or that what it is owed came.
-    fn note_request(&mut self, from: usize, to: usize, connection: u64, message: &Message) {
-        let asked = |what, number| (from, to, what, number);
-        let answered = |what, number| (to, from, what, number);
-        let (now_ms, open) = (self.now_ms, &mut self.open);
-        match message {
-            Message::Fetch { request, .. } => drop(open.insert(asked("fetch", *request), (now_ms, connection))),
-            Message::Ask { request, .. } => drop(open.insert(asked("ask", *request), (now_ms, connection))),
-            Message::Probe { session, .. } => drop(open.insert(asked("probe", *session), (now_ms, connection))),
-            Message::Compare { session, .. } | Message::Sketch { session, last: true, .. } => {
-                open.insert(asked("sketch", *session), (now_ms, connection));
-            }
-            Message::Suggest { request, .. } => drop(open.insert(asked("suggest", *request), (now_ms, connection))),
-            Message::Suggested { request, .. } => drop(open.remove(&answered("suggest", *request))),
-            Message::Busy { request, .. } => {
-                for what in ["fetch", "ask", "suggest"] {
-                    open.remove(&answered(what, *request));
-                }
-            }
-            Message::Records { request, .. } => drop(open.remove(&answered("fetch", *request))),
-            Message::Answer { request, .. } => drop(open.remove(&answered("ask", *request))),
-            Message::Probed { session, .. } => drop(open.remove(&answered("probe", *session))),
-            Message::Sketched { session, .. } => drop(open.remove(&answered("sketch", *session))),
-            // It may be about any of them.
-            Message::Refusal { .. } => open.retain(|(asker, other, ..), _| (*asker, *other) != (to, from)),
-            _ => {}
-        }
-    }
-
-    fn forget_requests(&mut self, a: usize, b: usize) {
-        self.open.retain(|(asker, asked, ..), _| pair(*asker, *asked) != pair(a, b));
-    }
-
-    fn lives(&self, node: usize, life: u64) -> bool {
-        self.nodes[node].up && self.nodes[node].life == life
-    }
-
-    fn schedule(&mut self, in_ms: u64, happening: Happening) {
-        self.schedule_at(self.now_ms + in_ms, happening);
-    }
-
-    fn schedule_at(&mut self, at_ms: u64, happening: Happening) {
-        self.sequence += 1;
-        self.heap.push(Reverse(Entry(at_ms, self.sequence, happening)));
-    }
-
-    fn disconnect(&mut self, a: usize, b: usize) {
-        if self.connections.remove(&pair(a, b)).is_some() {
-            self.forget_requests(a, b);
-            self.handle(a, Event::Disconnected { peer: self.author(b) });
-            self.handle(b, Event::Disconnected { peer: self.author(a) });
-        }
-    }
-
-    fn handle(&mut self, n: usize, event: Event) {
-        if !self.nodes[n].up {
-            return;
-        }
-        let now = Time(self.now_ms);
-        self.nodes[n].node.handle(event, now);
-        while let Some(effect) = self.nodes[n].node.next_effect() {
-            self.carry_out(n, effect);
-        }
-        if let Some(deadline) = self.nodes[n].node.next_deadline() {
-            let (life, at) = (self.nodes[n].life, deadline.0.max(self.now_ms));
-            if self.nodes[n].wake_at.is_none_or(|wake| at < wake) {
-                self.nodes[n].wake_at = Some(at);
-                self.schedule_at(at, Happening::Wake { node: n, life });
-            }
-        }
-    }
-
-    fn carry_out(&mut self, n: usize, effect: Effect) {
-        let life = self.nodes[n].life;
-        match effect {
-            Effect::Send { peer, message } => self.send(n, peer, message),
-            Effect::Dial { addresses, .. } => {
-                let to = addresses.iter().find_map(|a| a.strip_prefix("sim/")?.parse::<usize>().ok());
-                if let Some(to) = to.filter(|to| *to < self.nodes.len()) {
-                    let reachable = self.nodes[to].up && !self.links.get(n, to).cut;
-                    let wait = if reachable { 2 * self.links.get(n, to).latency_ms } else { DIAL_TIMEOUT_MS };
-                    self.schedule(wait, Happening::DialEnds { from: n, to });
-                }
-            }
-            Effect::Disconnect { peer, .. } => {
-                if let Some(other) = self.index.get(&peer).copied() {
-                    self.disconnect(n, other);
-                }
-            }
-            Effect::Admit { ticket, bank, items } => {
-                let sync_ms = self.nodes[n].disk.faults.sync_ms;
-                self.schedule(sync_ms, Happening::Admit { node: n, life, ticket, bank, items });
-            }
-            Effect::Load { ticket, bank, ids, budget_bytes } => {
-                self.schedule(0, Happening::Load { node: n, life, ticket, bank, ids, budget_bytes });
-            }
-            Effect::Search { ticket, bank, query, hits } => {
-                self.schedule(0, Happening::Search { node: n, life, ticket, bank, query, hits });
-            }
-            Effect::Suggest { ticket, bank, near, from, count } => {
-                self.schedule(0, Happening::Suggest { node: n, life, ticket, bank, near, from, count });
-            }
-            Effect::Answered { ask, answers, silent } => {
-                self.nodes[n].answered.insert(ask, (answers, silent));
-            }
-        }
-    }
-
-    fn send(&mut self, from: usize, peer: AuthorId, message: Message) {
-        let Some(to) = self.index.get(&peer).copied() else { return };
-        let Some(connection) = self.connections.get(&pair(from, to)).copied() else { return };
-        let Some(message) = plant::said(self.config.plant, &mut self.replies, message) else { return };
-        let frame = message.encode();
-        let kind = message.name();
-        *self.counters.messages.entry(kind).or_default() += 1;
-        *self.counters.bytes.entry(kind).or_default() += frame.len() as u64;
-        // Through bytes and back, so that whatever a node says is also within every limit of the wire.
-        let message = Message::decode(&frame).expect("a node sends only what a node reads");
-        match self.links.arrival(from, to, self.now_ms, &mut self.rng) {
-            Some(at) => self.schedule_at(at, Happening::Deliver { from, to, connection, message: Box::new(message) }),
-            None => self.counters.lost += 1,
-        }
-    }
-}
-
-fn pair(a: usize, b: usize) -> (usize, usize) {
-    (a.min(b), a.max(b))
 }
 
 /// The lesson that simulated nodes teach under a number: different text for every number.
@@ -727,25 +692,4 @@ pub fn lesson(number: u64) -> Lesson {
         tags: Vec::new(),
     })
     .expect("a lesson within limits")
-}
-
-fn kind_of(happening: &Happening) -> u64 {
-    match happening {
-        Happening::Deliver { from, to, .. } => 1 + ((*from as u64) << 8) + ((*to as u64) << 32),
-        Happening::DialEnds { from, to } => 2 + ((*from as u64) << 8) + ((*to as u64) << 32),
-        Happening::NoticeCut { .. } => 3,
-        Happening::Admit { node, .. } => 4 + ((*node as u64) << 8),
-        Happening::Load { node, .. } => 5 + ((*node as u64) << 8),
-        Happening::Search { node, .. } => 6 + ((*node as u64) << 8),
-        Happening::Wake { node, .. } => 7 + ((*node as u64) << 8),
-        Happening::Suggest { node, .. } => 8 + ((*node as u64) << 8),
-    }
-}
-
-fn copies(message: &Message) -> u64 {
-    match message {
-        Message::Push { .. } => 1,
-        Message::Records { items, .. } => items.len() as u64,
-        _ => 0,
-    }
 }

@@ -83,7 +83,7 @@ fn what_a_node_fetched_after_a_heal_travels_on_to_nodes_behind_it() {
 #[test]
 fn sets_become_equal_under_loss_delay_cuts_and_crashes_for_every_seed() {
     for seed in 0..40 {
-        let link = Link { latency_ms: 30, jitter_ms: 200, loss_ppm: 100_000, cut: false };
+        let link = Link { latency_ms: 30, jitter_ms: 200, loss_ppm: 100_000, ..Link::default() };
         let (mut world, bank) = mesh(WorldConfig { link, ..seeded(seed, 5) });
         let mut taught = Vec::new();
         for round in 0..12u64 {

@@ -33,7 +33,7 @@ fn first(world: &mut World, bank: BankId, many: usize) -> Vec<(usize, u64)> {
     numbers.extend(
         [1, 2].into_iter().flat_map(|a| (0..20).map(move |n| (a, 10_000 * a as u64 + n))).map(|(a, n)| of(a, n)),
     );
-    let entries = world.disk(3).entries(&bank);
+    let entries = world.entries(3, &bank).into_iter();
     entries
         .filter_map(|(_, (record, _))| {
             let read = UnverifiedRecord::parse(record.bytes()).ok()?;

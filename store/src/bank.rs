@@ -22,16 +22,24 @@
 //! run(&RunDigest) -> Result<Option<RunRow>, ReadError>    runs_of_task(&str) -> Result<Vec<RunRow>, ReadError>
 //! run_digests_of_task(&str) -> Vec<RunDigest>             run_count() -> usize
 //! run_outcome(&RunDigest) -> Option<Outcome>              upkeep() -> Upkeep
-//! rewrite() -> Result<Rewritten, RewriteError>
+//! rewrite() -> Result<Rewritten, RewriteError>            forget(&[LessonId]) -> Result<Forgotten, WriteError>
+//!
+//! begin_run(NewRun, at_ms) -> Result<Lease, RunError>     record_step(&Lease, n, &Step, at_ms) -> Result<StepDone, _>
+//! take_lease(name, at_ms) -> Result<Lease, RunError>      mark_started(&Lease, n, &Step, at_ms) -> Result<(), RunError>
+//! checkpoint(name) -> Result<Checkpoint, RunError>        note_given(&Lease, &[LessonId]) -> Result<(), RunError>
+//! end_run(&Keypair, at_ms, Batch, &Ending) -> Result<Written, RunError>             runs_here() -> Vec<RunInfo>
+//!
 //! counts() -> Counts      record_count(&BankId) -> usize  notes() -> Vec<String>     syncs() -> u64
 //! verify(FnMut(VerifyProgress)) -> Result<VerifyReport, ReadError>
 //! ```
 
 mod count;
 mod facts;
+mod forget;
 mod incoming;
 mod index;
 mod keeper;
+mod logs;
 mod marker;
 mod parallel;
 mod queue;
@@ -69,10 +77,12 @@ pub(crate) use self::{
     count::{Found, Tally},
     marker::sync_parent,
     queue::{panic_text, sled_text},
+    read::Holding,
     scan::Scan,
     summary::{FileLook, Loaded, Summary},
 };
 pub use self::{
+    forget::{Forgotten, MAX_FORGOTTEN},
     incoming::{Refused, check},
     keeper::Upkeep,
     read::MAX_UNREADABLE,

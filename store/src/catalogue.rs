@@ -1,26 +1,35 @@
 //! The catalogue: what recall needs of the bank, in memory: the tally of every bank, and the rank index over every lesson.
 //!
-//! It is a pure function of what the store holds, built at opening and kept up as records become durable. Bodies stay on
-//! disk; a hit is read from there. A lesson whose text would be redacted here is kept in the set but not shown: it came
-//! from a node with older rules, or from one that does not care.
+//! It is a pure function of what the store holds, kept up as records become durable. Where a directory is given, most of
+//! it lies in a [file](stored) that is mapped at the next opening, and only what came later is read from the store. Bodies stay on
+//! disk; a hit is read from there, and so are the records about it that came before this opening. A lesson whose text would
+//! be redacted here is kept in the set but not shown: it came from a node with older rules, or from one that does not care.
 
+mod same;
 mod second;
+mod shelf;
+mod stored;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use folklore_protocol::{
-    AuthorId, BankId, Claim, Lesson, LessonId, LessonKind, LocalPolicy, Policy, Record, RecordId, Standing, State,
-    Tally,
+    AuthorId, BankId, Lesson, LessonId, LessonKind, LocalPolicy, Policy, Record, RecordId, Standing, State,
 };
 
 use crate::{
     bank::{BankInfo, Store},
     embed::{BuiltinEmbedder, EmbedError, Embedder, EmbedderIdentity},
     error::ReadError,
+    index::SlotSet,
     learn,
     recall::{EmptyReason, External, Keys, QueryReading, RankOptions, Ranker, Scored, Source, gate::Gate},
     redact::{Classes, fires},
@@ -29,6 +38,7 @@ use crate::{
 
 use second::prepare;
 pub use second::{Embedding, Unembedded};
+use shelf::{Entry, Inner, View};
 
 /// An unproven lesson from a peer counts like an unproven one held here.
 const OFFERED_WEIGHT: f32 = 0.95;
@@ -36,56 +46,45 @@ const OFFERED_WEIGHT: f32 = 0.95;
 const MAX_HITS_PER_AUTHOR_SET: usize = 8;
 /// Where authors may be cut, so many times the hits wanted are ranked, so that others take the places.
 const RANKED_PER_HIT: usize = 2;
+/// The name of the catalogue's file, in the directory of the vectors.
+const FILE: &str = "catalogue";
+/// Lessons and records that are not in the file when a catalogue is closed, up to which it is not written anew: reading them takes
+/// a tenth of a second.
+const UNSAVED_MAX: usize = 2_000;
+/// While a catalogue is open its file is written anew when half as much as it has is not in it, and at least this: so each lesson
+/// is written three times or so however many there come to be.
+const UNSAVED_OPEN_MIN: usize = 32_000;
 
 /// The catalogue of one store. Shared between threads; readers do not wait for one another.
 pub struct Catalogue {
     store: Store,
     me: AuthorId,
     embedder: EmbedderIdentity,
-    /// Where vectors are kept; `None`: in memory.
+    /// Where vectors are kept, and the catalogue's file; `None`: in memory.
     vectors: Option<PathBuf>,
     /// The embedder of the second space. Asked with no lock held: it may be slow.
     second: RwLock<Option<Arc<dyn Embedder>>>,
     inner: RwLock<Inner>,
+    /// Held by who writes the file.
+    saving: Mutex<()>,
+    /// What the file lacked when it was last written.
+    unsaved_then: AtomicUsize,
+    opening: Opening,
 }
 
-struct Inner {
-    ranker: Ranker,
-    /// By slot of the ranker.
-    entries: Vec<Entry>,
-    by_id: BTreeMap<LessonId, u32>,
-    shelves: BTreeMap<BankId, Shelf>,
-    /// Slots that wait for their vectors in the second space, if there is one.
-    waiting: Option<BTreeSet<u32>>,
-}
-
-struct Entry {
-    id: LessonId,
-    kind: LessonKind,
-    domain: Box<str>,
-    /// Which task it was learned from; see [`task_key`].
-    task: u64,
-    /// The redaction rule that its text breaks, if one.
-    secret: Option<&'static str>,
-    /// How each bank that speaks of it takes it, and the factor for its score.
-    views: Vec<(BankId, State, f32)>,
-}
-
-struct Shelf {
-    info: BankInfo,
-    tally: Tally,
-    /// Records about each lesson, by author and number.
-    claims: BTreeMap<LessonId, BTreeSet<ClaimKey>>,
-    /// Goes up whenever the policy in force or a revocation may have changed.
-    edition: u64,
-}
-
-/// Where a record stands among those about its lesson: the first 8 bytes of its author, its number, its id.
-type ClaimKey = (u64, u64, RecordId);
-
-fn claim_key(record: &Record) -> ClaimKey {
-    let author = record.author().0.first_chunk().copied().unwrap_or_default();
-    (u64::from_be_bytes(author), record.seq(), record.id())
+/// What opening a catalogue took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Opening {
+    /// Whether most of it came out of the file.
+    pub from_file: bool,
+    /// Opening the vectors, and reading the file.
+    pub file: Duration,
+    /// Giving lessons of the file their vectors.
+    pub vectors: Duration,
+    /// Reading lessons and records that the file lacks.
+    pub later: Duration,
+    /// Putting new vectors on disk.
+    pub settling: Duration,
 }
 
 /// What to look for.
@@ -106,6 +105,8 @@ pub struct Wish {
     /// Lessons learned from these tasks are left out, as an evaluation must that recalls for the very tasks the bank was
     /// filled with. A task is the whole text that an agent was given, or a lesson's `task`.
     pub exclude_tasks: Vec<String>,
+    /// Lessons that are left out: a run was given them before.
+    pub exclude: Vec<LessonId>,
     /// Whether to tell how each hit was scored.
     pub explain: bool,
 }
@@ -195,12 +196,13 @@ pub enum FindError {
 impl Catalogue {
     /// Reads the whole store. `me` is this node, whose own teaching it trusts. Vectors are made anew and kept in memory.
     pub fn load(store: Store, me: AuthorId) -> Result<Self, ReadError> {
-        Self::with_ranker(store, me, Ranker::new(Arc::new(BuiltinEmbedder::new()), Gate::BUILTIN), None)
+        Self::with_ranker(store, me, Ranker::new(Arc::new(BuiltinEmbedder::new()), Gate::BUILTIN), None, Instant::now())
     }
 
     /// As [`Catalogue::load`], with vectors kept on disk below `vectors`: only those that are missing there are made. The
     /// caller has that directory for itself. Where it cannot be used, vectors are kept in memory.
     pub fn open(store: Store, me: AuthorId, vectors: &Path) -> Result<Self, ReadError> {
+        let begin = Instant::now();
         let embedder = Arc::new(BuiltinEmbedder::new());
         let ranker = match Ranker::open(embedder.clone(), Gate::BUILTIN, vectors) {
             Ok((ranker, notes)) => {
@@ -214,34 +216,112 @@ impl Catalogue {
                 Ranker::new(embedder, Gate::BUILTIN)
             }
         };
-        Self::with_ranker(store, me, ranker, Some(vectors.to_owned()))
+        Self::with_ranker(store, me, ranker, Some(vectors.to_owned()), begin)
     }
 
-    fn with_ranker(store: Store, me: AuthorId, ranker: Ranker, vectors: Option<PathBuf>) -> Result<Self, ReadError> {
+    fn with_ranker(
+        store: Store,
+        me: AuthorId,
+        ranker: Ranker,
+        vectors: Option<PathBuf>,
+        mut begin: Instant,
+    ) -> Result<Self, ReadError> {
+        let mut lap = || std::mem::replace(&mut begin, Instant::now()).elapsed();
         let embedder = ranker.identity().clone();
-        let (by_id, shelves) = (BTreeMap::new(), BTreeMap::new());
-        let inner = Inner { ranker, entries: Vec::new(), by_id, shelves, waiting: None };
-        let catalogue = Self { store, me, embedder, vectors, second: RwLock::default(), inner: RwLock::new(inner) };
-        for info in catalogue.store.banks() {
-            catalogue.open_bank(info);
+        let mut inner = Inner::new(ranker);
+        for info in store.banks() {
+            inner.open_bank(info);
         }
-        {
-            let mut inner = catalogue.write();
-            catalogue.store.for_each_lesson(|lesson| inner.add_lesson(lesson))?;
-            for info in catalogue.store.banks() {
-                let mut records = Vec::new();
-                catalogue.store.for_each_record(&info.id, |record| records.push(record.clone()))?;
-                let mut touched = BTreeSet::new();
-                for record in &records {
-                    touched.extend(inner.apply(record));
-                }
-                inner.refresh(&info.id, touched, &catalogue.me);
-            }
-            if let Err(error) = inner.ranker.settle() {
-                tracing::warn!(%error, "vectors are not kept on disk");
+        let first = vectors.as_ref().map_or(Ok(0), |dir| inner.load(&dir.join(FILE), &store, &me));
+        let first = first.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the catalogue's file cannot be read; every lesson is read instead");
+            0
+        });
+        let mut opening = Opening { from_file: first > 0, file: lap(), ..Opening::default() };
+        for slot in inner.claim_vectors() {
+            let Some(lesson) = inner.entries.get(slot as usize).and_then(|e| store.lesson(&e.id).ok().flatten()) else {
+                continue;
+            };
+            if let Err(error) = inner.ranker.embed(slot, &lesson.id().0, &lesson.task, &lesson.text()) {
+                tracing::warn!(%error, lesson = %lesson.id(), "a lesson is indexed by its words only");
             }
         }
+        opening.vectors = lap();
+        store.for_each_lesson_from(first, |lesson| inner.add_lesson(lesson))?;
+        for info in store.banks() {
+            let (mut touched, mut ruled) = (BTreeSet::new(), false);
+            store.for_each_record_from(&info.id, first, |record| {
+                touched.extend(inner.apply(&store, record));
+                ruled |= inner.rules(record);
+            })?;
+            if ruled && first > 0 {
+                touched = inner.read_all_claims(&store, &info.id);
+            }
+            inner.refresh(&store, &info.id, touched, &me);
+        }
+        opening.later = lap();
+        if let Err(error) = inner.ranker.settle() {
+            tracing::warn!(%error, "vectors are not kept on disk");
+        }
+        opening.settling = lap();
+        let catalogue = Self {
+            store,
+            me,
+            embedder,
+            vectors,
+            second: RwLock::default(),
+            inner: RwLock::new(inner),
+            saving: Mutex::default(),
+            unsaved_then: AtomicUsize::new(0),
+            opening,
+        };
+        catalogue.save_if_far_behind();
         Ok(catalogue)
+    }
+
+    /// What opening took.
+    pub fn opening(&self) -> Opening {
+        self.opening
+    }
+
+    /// Writes what the next opening would otherwise read out of every lesson to a file; where vectors are kept in memory there is
+    /// none. Recall goes on meanwhile; what is learned waits. A catalogue that is dropped does it by itself, and one that
+    /// learns much, now and then.
+    ///
+    /// # Errors
+    /// When the file system refuses. The file before is as it was.
+    pub fn save(&self) -> std::io::Result<()> {
+        let Some(dir) = &self.vectors else { return Ok(()) };
+        let _one = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.read();
+        inner.save(&dir.join(FILE), &self.store, &self.me)?;
+        self.unsaved_then.store(inner.unsaved(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What the file lacks: lessons and records.
+    fn unsaved(&self) -> usize {
+        self.read().unsaved().saturating_sub(self.unsaved_then.load(Ordering::Relaxed))
+    }
+
+    fn save_if_far_behind(&self) {
+        let known = self.read().known_about();
+        if self.vectors.is_some() && self.unsaved() > UNSAVED_OPEN_MIN.max(known / 3) {
+            self.save_or_warn();
+        }
+    }
+
+    /// Writes the file, if without it the next opening would take much longer. To be called when there is nothing more to learn.
+    pub fn close(&self) {
+        if self.vectors.is_some() && self.unsaved() > UNSAVED_MAX {
+            self.save_or_warn();
+        }
+    }
+
+    fn save_or_warn(&self) {
+        if let Err(error) = self.save() {
+            tracing::warn!(%error, "the catalogue's file was not written; the next opening takes longer");
+        }
     }
 
     /// What the vectors are made by.
@@ -251,69 +331,92 @@ impl Catalogue {
 
     /// Adds an empty bank.
     pub fn open_bank(&self, info: BankInfo) {
-        let shelf = Shelf { tally: Tally::new(info.owner), info, claims: BTreeMap::new(), edition: 0 };
-        self.write().shelves.entry(shelf.info.id).or_insert(shelf);
+        self.write().open_bank(info);
     }
 
     /// The banks, ascending by id.
     pub fn banks(&self) -> Vec<BankInfo> {
-        self.read().shelves.values().map(|s| s.info.clone()).collect()
+        self.read().banks().map(|(_, shelf)| shelf.info.clone()).collect()
     }
 
     /// Takes in records of one bank, and the bodies that came with them, once they are durable. True if the policy in force
     /// may have changed.
     pub fn learn(&self, bank: &BankId, records: &[Record], lessons: &[Lesson]) -> bool {
         let mut inner = self.write();
-        for lesson in lessons {
+        // What was forgotten is not stored either, whoever sends it.
+        for lesson in lessons.iter().filter(|lesson| !self.store.is_forgotten(&lesson.id())) {
             inner.add_lesson(lesson);
         }
         let mut touched: BTreeSet<LessonId> = lessons.iter().map(Lesson::id).collect();
         let mut ruled = false;
         for record in records {
-            touched.extend(inner.apply(record));
+            touched.extend(inner.apply(&self.store, record));
             ruled |= inner.rules(record);
         }
         if ruled {
-            if let Some(shelf) = inner.shelves.get_mut(bank) {
+            let number = inner.number(bank);
+            if let Some(shelf) = number.and_then(|number| inner.shelves.get_mut(usize::from(number))) {
                 shelf.edition += 1;
             }
-            // A policy or a revocation may change how any lesson stands.
-            touched = inner.by_id.keys().copied().collect();
+            touched = inner.read_all_claims(&self.store, bank);
         }
-        inner.refresh(bank, touched, &self.me);
+        inner.refresh(&self.store, bank, touched, &self.me);
+        drop(inner);
+        self.save_if_far_behind();
         ruled
+    }
+
+    /// Takes forgotten lessons out of everything: they are shown nowhere, their vectors are overwritten and their words are
+    /// in no file. What records say of them stays. To be called once the store has forgotten them.
+    ///
+    /// # Errors
+    /// When the catalogue's file cannot be written anew. It is removed then, if that can be done.
+    pub fn forget(&self, lessons: &[LessonId]) -> std::io::Result<()> {
+        let mut inner = self.write();
+        lessons.iter().for_each(|id| {
+            inner.forget(id);
+        });
+        drop(inner);
+        self.save().inspect_err(|_| {
+            if let Some(dir) = &self.vectors {
+                std::fs::remove_file(dir.join(FILE)).ok();
+            }
+        })
     }
 
     /// A number that goes up whenever the policy in force in a bank, or a revocation, may have changed.
     pub fn edition(&self, bank: &BankId) -> u64 {
-        self.read().shelves.get(bank).map_or(0, |s| s.edition)
+        self.read().shelf(bank).map_or(0, |s| s.edition)
     }
 
     /// Whether an author has said in a bank that a lesson stands, or that it does not.
     pub fn has_spoken(&self, bank: &BankId, id: &LessonId, author: &AuthorId) -> bool {
-        self.read().shelves.get(bank).is_some_and(|s| s.tally.has_taught(id, author))
+        let inner = self.read();
+        inner.number(bank).is_some_and(|number| inner.has_spoken(&self.store, number, id, author))
     }
 
     /// The policy in force in a bank.
     pub fn policy(&self, bank: &BankId) -> Policy {
-        self.read().shelves.get(bank).map(|s| s.tally.policy()).unwrap_or_default()
+        self.read().shelf(bank).map(|s| s.tally.policy()).unwrap_or_default()
     }
 
     /// The last seq of an author that counts in a bank, if the owner shut it out.
     pub fn revoked_after(&self, bank: &BankId, author: &AuthorId) -> Option<u64> {
-        self.read().shelves.get(bank)?.tally.revoked_after(author)
+        self.read().shelf(bank)?.tally.revoked_after(author)
     }
 
     /// Lessons of a bank that are held and not withdrawn.
     pub fn lesson_count(&self, bank: &BankId) -> usize {
-        let live = |e: &&Entry| e.views.iter().any(|(b, state, _)| b == bank && *state != State::Withdrawn);
-        self.read().entries.iter().filter(live).count()
+        let inner = self.read();
+        let Some(number) = inner.number(bank) else { return 0 };
+        let live = |e: &&Entry| e.views().any(|view| view.shelf == number && view.state != State::Withdrawn);
+        inner.entries.iter().filter(live).count()
     }
 
     /// Whether a bank holds a live teaching of a lesson.
     pub fn teaches(&self, bank: &BankId, id: &LessonId) -> bool {
         let inner = self.read();
-        inner.shelves.get(bank).and_then(|s| s.tally.standing(id)).is_some_and(|s| !s.withdrawn)
+        inner.number(bank).and_then(|number| inner.standing(&self.store, number, id)).is_some_and(|s| !s.withdrawn)
     }
 
     /// The lessons nearest to a task, of this node's banks and of what peers offered, scored by one measure.
@@ -321,7 +424,10 @@ impl Catalogue {
         // What is held here is judged by what is known here; a peer's copy of it adds nothing.
         let offered: Vec<&Offered> = {
             let (inner, mut seen) = (self.read(), BTreeSet::new());
-            let news = |o: &&Offered| !inner.by_id.contains_key(&o.lesson.id()) && !inner.is_withdrawn(&o.lesson.id());
+            let news = |o: &&Offered| {
+                let id = o.lesson.id();
+                inner.slot(&id).is_none() && !inner.is_withdrawn(&self.store, &id) && !self.store.is_forgotten(&id)
+            };
             offered.iter().filter(news).filter(|o| seen.insert(o.lesson.id())).collect()
         };
         let texts: Vec<String> = offered.iter().map(|o| o.lesson.text()).collect();
@@ -337,28 +443,28 @@ impl Catalogue {
             None => (None, None),
         };
         let inner = self.read();
-        let in_scope = |bank: &BankId| wish.bank.as_ref().is_none_or(|only| only == bank);
+        // A bank that is not here has no number and no lessons.
+        let only = wish.bank.as_ref().map(|bank| inner.number(bank).unwrap_or(u16::MAX));
         let excluded = excluded_tasks(&wish.exclude_tasks);
-        let fits = |kind: LessonKind, domain: &str, task: &dyn Fn() -> u64| {
-            (wish.kinds.is_empty() || wish.kinds.contains(&kind))
-                && wish.domain.as_deref().is_none_or(|d| d == domain)
-                && (excluded.is_empty() || !excluded.contains(&task()))
+        let fits = |lesson: &Lesson| {
+            (wish.kinds.is_empty() || wish.kinds.contains(&lesson.kind))
+                && wish.domain.as_deref().is_none_or(|d| d == lesson.domain.as_str())
+                && (excluded.is_empty() || !excluded.contains(&task_key(&lesson.task)))
+                && !wish.exclude.contains(&lesson.id())
         };
+        // What may not be shown must not take a place among the candidates either.
+        let open: Cow<'_, SlotSet> = inner.open(wish, &excluded);
         let weight = |slot: u32| {
-            let Some(entry) = inner.entries.get(slot as usize) else { return 0.0 };
-            if !fits(entry.kind, &entry.domain, &|| entry.task) {
-                return 0.0;
-            }
-            let views = entry.views.iter().filter(|(bank, ..)| in_scope(bank));
-            views.map(|(_, _, weight)| *weight).fold(0.0, f32::max)
+            let Some(entry) = inner.entries.get(slot as usize).filter(|_| open.contains(slot)) else { return 0.0 };
+            let views = entry.views().filter(|view| only.is_none_or(|only| only == view.shelf));
+            views.map(|view| view.weight).fold(0.0, f32::max)
         };
         let externals: Vec<External<'_>> = offered
             .iter()
             .zip(&texts)
             .map(|(o, text)| {
-                let wanted = fits(o.lesson.kind, &o.lesson.domain, &|| task_key(&o.lesson.task));
                 // It may have come in meanwhile.
-                let shown = wanted && secret_in(&o.lesson).is_none() && !inner.by_id.contains_key(&o.lesson.id());
+                let shown = fits(&o.lesson) && secret_in(&o.lesson).is_none() && inner.slot(&o.lesson.id()).is_none();
                 External { task: &o.lesson.task, text, weight: if shown { OFFERED_WEIGHT } else { 0.0 } }
             })
             .collect();
@@ -372,13 +478,12 @@ impl Catalogue {
         };
         // A pitfall may have the words of a strategy and say the opposite.
         let may_fold = |a: Source, b: Source| kind_of(a) == kind_of(b);
-        // What may not be shown must not take a place among the candidates either.
-        let open = |slot: u32| weight(slot) > 0.0;
         let k = wish.k.max(1);
         let options = RankOptions {
             k: if k > MAX_HITS_PER_AUTHOR_SET { k.saturating_mul(RANKED_PER_HIT) } else { k },
             min_score: wish.min_score,
-            filter: Some(&open),
+            // Where everything is open there is nothing to look up.
+            filter: (open.len() < inner.ranker.len()).then_some(&*open),
             weight: Some(&weight),
             tie: Some(&|source| id_of(source).map_or([0; 32], |id| id.0)),
             diversity: wish.diversity,
@@ -392,7 +497,7 @@ impl Catalogue {
             if hits.len() == k {
                 break;
             }
-            let Some((lesson, state, standing, peer)) = self.found(&inner, scored.source, &offered, in_scope) else {
+            let Some((lesson, state, standing, peer)) = self.found(&inner, scored.source, &offered, only) else {
                 continue;
             };
             let count = by_authors.entry(standing.authors.clone()).or_default();
@@ -408,14 +513,18 @@ impl Catalogue {
             hits.push(Hit { lesson, score, dense, lexical, state, standing, peer, also, explained });
         }
         let nearest = ranked.nearest.filter(|_| wish.explain).and_then(|scored| {
-            let (lesson, ..) = self.found(&inner, scored.source, &offered, in_scope)?;
+            let (lesson, ..) = self.found(&inner, scored.source, &offered, only)?;
             Some((lesson, Explained { scored, keys: Keys::default() }))
         });
-        let nothing_in_scope = externals.is_empty()
-            && !inner.entries.iter().any(|e| e.views.iter().any(|(b, s, _)| in_scope(b) && *s != State::Withdrawn));
+        // Looks through all of them where all are withdrawn, so only an empty answer asks.
+        let nothing_in_scope = || {
+            let live =
+                |e: &Entry| e.views().any(|v| only.is_none_or(|only| only == v.shelf) && v.state != State::Withdrawn);
+            externals.is_empty() && !inner.entries.iter().any(live)
+        };
         let reason = if !hits.is_empty() {
             None
-        } else if nothing_in_scope {
+        } else if nothing_in_scope() {
             Some(EmptyReason::BankEmpty)
         } else {
             ranked.reason.or(Some(EmptyReason::BelowThreshold))
@@ -440,7 +549,7 @@ impl Catalogue {
         inner: &Inner,
         source: Source,
         offered: &[&Offered],
-        in_scope: impl Fn(&BankId) -> bool,
+        only: Option<u16>,
     ) -> Option<(Lesson, State, Standing, Option<AuthorId>)> {
         match source {
             Source::External(at) => {
@@ -460,7 +569,7 @@ impl Catalogue {
             }
             Source::Slot(slot) => {
                 let entry = inner.entries.get(slot as usize)?;
-                let (state, standing) = inner.best_view(entry, in_scope)?;
+                let (state, standing) = inner.best_view(&self.store, entry, only)?;
                 Some((self.read_lesson(&entry.id)?, state, standing, None))
             }
         }
@@ -497,10 +606,9 @@ impl Catalogue {
     ) -> Result<(Vec<Record>, usize), ReadError> {
         let (page, total) = {
             let inner = self.read();
-            let claims = inner.shelves.get(bank).and_then(|s| s.claims.get(id));
-            let page: Vec<RecordId> =
-                claims.into_iter().flatten().skip(offset).take(limit).map(|(.., id)| *id).collect();
-            (page, claims.map_or(0, BTreeSet::len))
+            let claims = inner.number(bank).map(|number| inner.claims_of(number, id)).unwrap_or_default();
+            let page: Vec<RecordId> = claims.iter().skip(offset).take(limit).map(|(.., id)| *id).collect();
+            (page, claims.len())
         };
         let read: Result<Vec<Record>, ReadError> =
             page.iter().filter_map(|id| self.store.record(id).transpose()).collect();
@@ -510,9 +618,9 @@ impl Catalogue {
     /// How a lesson stands: in the bank named, or else in the first one, by id, that speaks of it.
     pub fn standing(&self, id: &LessonId, bank: Option<&BankId>) -> Option<(BankId, State, Standing)> {
         let inner = self.read();
-        let secret = inner.entry(id).and_then(|e| e.secret).is_some();
-        inner.shelves.values().filter(|s| bank.is_none_or(|b| *b == s.info.id)).find_map(|shelf| {
-            let standing = shelf.tally.standing(id)?;
+        let secret = inner.entry(id).is_some_and(|e| e.secret != 0);
+        inner.banks().filter(|(_, s)| bank.is_none_or(|b| *b == s.info.id)).find_map(|(number, shelf)| {
+            let standing = inner.standing(&self.store, number, id)?;
             let (state, _) = shelf.tally.view(&standing, &LocalPolicy { me: self.me }, secret);
             Some((shelf.info.id, state, standing))
         })
@@ -520,7 +628,8 @@ impl Catalogue {
 
     /// The redaction rule that keeps a lesson back, if one does.
     pub fn kept_back_by(&self, id: &LessonId) -> Option<&'static str> {
-        self.read().entry(id)?.secret
+        let inner = self.read();
+        inner.entry(id).and_then(|entry| inner.secret(entry))
     }
 
     /// The lesson whose id is or begins with `prefix`.
@@ -528,8 +637,12 @@ impl Catalogue {
         if let Ok(id) = prefix.parse::<LessonId>() {
             return if self.read().is_spoken_of(&id) { Ok(id) } else { Err(FindError::None(prefix.into())) };
         }
-        let matching: Vec<LessonId> =
-            self.read().by_id.keys().filter(|id| id.to_string().starts_with(prefix)).copied().collect();
+        let matching: Vec<LessonId> = {
+            let inner = self.read();
+            let ids =
+                inner.by_id.ascending(&inner.entries).filter_map(|slot| Some(inner.entries.get(slot as usize)?.id));
+            ids.filter(|id| id.to_string().starts_with(prefix)).collect()
+        };
         match matching[..] {
             [] => Err(FindError::None(prefix.into())),
             [id] => Ok(id),
@@ -540,18 +653,19 @@ impl Catalogue {
     /// Lessons by id, those withdrawn or kept back left out: a page, and how many there are in all.
     pub fn list(&self, wish: &Wish, offset: usize, limit: usize) -> Result<(Vec<Listed>, usize), ReadError> {
         let inner = self.read();
-        let in_scope = |bank: &BankId| wish.bank.as_ref().is_none_or(|only| only == bank);
+        let only = wish.bank.as_ref().map(|bank| inner.number(bank).unwrap_or(u16::MAX));
+        let in_scope = |view: &View| only.is_none_or(|only| only == view.shelf) && !is_hidden(view.state);
         let matching: Vec<&Entry> = inner
             .by_id
-            .values()
-            .map(|slot| &inner.entries[*slot as usize])
+            .ascending(&inner.entries)
+            .filter_map(|slot| inner.entries.get(slot as usize))
             .filter(|e| wish.kinds.is_empty() || wish.kinds.contains(&e.kind))
-            .filter(|e| wish.domain.as_deref().is_none_or(|d| d == &*e.domain))
-            .filter(|e| e.views.iter().any(|(b, s, _)| in_scope(b) && !is_hidden(*s)))
+            .filter(|e| wish.domain.as_deref().is_none_or(|d| d == inner.domain(e)))
+            .filter(|e| e.views().any(in_scope))
             .collect();
         let mut page = Vec::new();
         for entry in matching.iter().skip(offset).take(limit) {
-            let Some((state, standing)) = inner.best_view(entry, in_scope) else { continue };
+            let Some((state, standing)) = inner.best_view(&self.store, entry, only) else { continue };
             if let Some(lesson) = self.read_lesson(&entry.id) {
                 page.push(Listed { lesson, state, standing });
             }
@@ -577,77 +691,9 @@ impl Catalogue {
     }
 }
 
-impl Inner {
-    fn entry(&self, id: &LessonId) -> Option<&Entry> {
-        self.by_id.get(id).and_then(|slot| self.entries.get(*slot as usize))
-    }
-
-    fn is_spoken_of(&self, id: &LessonId) -> bool {
-        self.by_id.contains_key(id) || self.shelves.values().any(|s| s.claims.contains_key(id))
-    }
-
-    fn is_withdrawn(&self, id: &LessonId) -> bool {
-        self.shelves.values().any(|s| s.tally.standing(id).is_some_and(|s| s.withdrawn))
-    }
-
-    fn add_lesson(&mut self, lesson: &Lesson) {
-        if self.by_id.contains_key(&lesson.id()) {
-            return;
-        }
-        let Ok(slot) = u32::try_from(self.entries.len()) else { return };
-        // The built-in embedder cannot fail; one that does leaves the lesson to be found by its words.
-        if let Err(error) = self.ranker.add_lesson(slot, &lesson.id().0, &lesson.task, &lesson.text()) {
-            tracing::warn!(%error, lesson = %lesson.id(), "a lesson is indexed by its words only");
-        }
-        self.by_id.insert(lesson.id(), slot);
-        let secret = secret_in(lesson);
-        if let Some(waiting) = self.waiting.as_mut().filter(|_| secret.is_none()) {
-            waiting.insert(slot);
-        }
-        self.entries.push(Entry {
-            id: lesson.id(),
-            kind: lesson.kind,
-            domain: lesson.domain.as_str().into(),
-            task: task_key(&lesson.task),
-            secret,
-            views: Vec::new(),
-        });
-    }
-
-    /// Folds a record in; the lesson it is about, or `None` for one about the bank.
-    fn apply(&mut self, record: &Record) -> Option<LessonId> {
-        let shelf = self.shelves.get_mut(&record.bank())?;
-        shelf.tally.apply(record);
-        let about = record.claim().lesson_id()?;
-        shelf.claims.entry(about).or_default().insert(claim_key(record));
-        Some(about)
-    }
-
-    /// Whether a record sets the policy or revokes an author: only the owner's do.
-    fn rules(&self, record: &Record) -> bool {
-        let is_ruling = matches!(record.claim(), Claim::Policy(_) | Claim::Revoked { .. });
-        is_ruling && self.shelves.get(&record.bank()).is_some_and(|s| s.info.owner == record.author())
-    }
-
-    fn refresh(&mut self, bank: &BankId, lessons: BTreeSet<LessonId>, me: &AuthorId) {
-        let Some(shelf) = self.shelves.get(bank) else { return };
-        for id in lessons {
-            let Some(slot) = self.by_id.get(&id) else { continue };
-            let entry = &mut self.entries[*slot as usize];
-            entry.views.retain(|(b, ..)| b != bank);
-            if let Some(standing) = shelf.tally.standing(&id) {
-                let (state, weight) = shelf.tally.view(&standing, &LocalPolicy { me: *me }, entry.secret.is_some());
-                entry.views.push((*bank, state, weight));
-            }
-        }
-    }
-
-    /// State and standing in the bank that takes it best.
-    fn best_view(&self, entry: &Entry, in_scope: impl Fn(&BankId) -> bool) -> Option<(State, Standing)> {
-        let views = entry.views.iter().filter(|(bank, ..)| in_scope(bank));
-        let (bank, state, _) = views.max_by(|a, b| a.2.total_cmp(&b.2))?;
-        let standing = self.shelves.get(bank)?.tally.standing(&entry.id)?;
-        Some((*state, standing))
+impl Drop for Catalogue {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -99,6 +99,9 @@ pub enum WriteError {
     /// All sequence numbers of an author are used up.
     #[error("author numbers are used up in bank {0}: go on under a new key")]
     SeqExhausted(BankId),
+    /// No more lessons are remembered as forgotten.
+    #[error("{0} lessons are forgotten here, the most that are remembered: withdraw it, which needs no room")]
+    ForgottenFull(usize),
     /// The bank could not be read while planning the write.
     #[error(transparent)]
     Read(#[from] ReadError),

@@ -45,6 +45,8 @@ pub enum Tree {
     Bank,
     /// The body of a lesson.
     Lesson,
+    /// An entry in the log of a run under way. Its place is used again when the run has ended.
+    Log,
     /// Something an operator should know that recovery or admission found.
     Note,
     /// A record.
@@ -57,13 +59,15 @@ pub enum Tree {
 
 impl Tree {
     /// All trees, in key order.
-    pub const ALL: [Self; 6] = [Self::Bank, Self::Lesson, Self::Note, Self::Record, Self::Setting, Self::Run];
+    pub const ALL: [Self; 7] =
+        [Self::Bank, Self::Lesson, Self::Log, Self::Note, Self::Record, Self::Setting, Self::Run];
 
     /// The letter in keys and frames.
     pub const fn letter(self) -> u8 {
         match self {
             Self::Bank => b'b',
             Self::Lesson => b'l',
+            Self::Log => b'm',
             Self::Note => b'n',
             Self::Record => b'r',
             Self::Setting => b's',
@@ -81,6 +85,7 @@ impl fmt::Display for Tree {
         f.write_str(match self {
             Self::Bank => "bank",
             Self::Lesson => "lesson",
+            Self::Log => "run log",
             Self::Note => "note",
             Self::Record => "record",
             Self::Setting => "setting",

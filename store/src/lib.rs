@@ -15,3 +15,4 @@ pub mod recover;
 pub mod redact;
 pub mod run;
 pub mod runs;
+mod sections;

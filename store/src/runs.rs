@@ -1,4 +1,7 @@
-//! Runs as the bank keeps them: a head that can be indexed, and bytes it does not look into.
+//! Runs as the bank keeps them: finished ones as a head that can be indexed and bytes it does not look into, and those
+//! under way step by step ([`log`]).
+
+pub mod log;
 
 use folklore_protocol::{
     canonical::{self, DecodeError},

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use folklore_store::embed::{EmbedError, Embedder, EmbedderIdentity};
+use folklore_store::index::SlotSet;
 use folklore_store::recall::gate::Gate;
 use folklore_store::recall::{RankOptions, Ranker};
 use labelled::{Doc, OFF_TOPIC_MAX_PERCENT, ON_TOPIC_MIN_PERCENT, Rate};
@@ -164,7 +165,7 @@ fn a_web_task_is_answered_by_a_task_of_the_same_template() {
     let ranker = labelled::ranker(&docs);
     let (mut answered, mut right) = (Rate::default(), Rate::default());
     for (slot, doc) in (0u32..).zip(&docs).filter(|(_, doc)| templates[doc.id.as_str()] > 1) {
-        let filter = |other: u32| other != slot;
+        let filter: SlotSet = (0u32..).zip(&docs).map(|(other, _)| other).filter(|other| *other != slot).collect();
         let options = RankOptions { filter: Some(&filter), ..RankOptions::default() };
         let hit = ranker.rank(&doc.task, &options).hits.first().and_then(|hit| hit.slot());
         answered.add(hit.is_some());

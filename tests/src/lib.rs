@@ -16,6 +16,7 @@
 
 pub mod command;
 pub mod door;
+pub mod figures;
 pub mod files;
 pub mod inputs;
 pub mod inside;

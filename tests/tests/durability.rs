@@ -149,6 +149,16 @@ fn a_durable_sync_stands_before_every_acknowledgement() {
     assert_eq!(code, 200, "{rated}");
     let (code, withdrawn) = node.door().post("withdraw", &json!({"id": other, "reason": "praseodymium was meant"}));
     assert_eq!(code, 200, "{withdrawn}");
+    for (verb, request) in [
+        ("begin", json!({"task": "promethium is to be found", "name": "a"})),
+        ("step", json!({"run": "a@1", "n": 1, "action": "search", "started": true, "think": "neodymium"})),
+        ("step", json!({"run": "a@1", "n": 1, "action": "search", "observation": "samarium"})),
+        ("resume", json!({"run": "a", "k": 0})),
+        ("end", json!({"run": "a@2", "outcome": "failure", "reason": "europium was found"})),
+    ] {
+        let (code, done) = node.door().post(verb, &request);
+        assert_eq!(code, 200, "{done}");
+    }
     let files: Vec<PathBuf> =
         (0..3).map(|n| hotel_file(node.scratch(), &format!("{n}.json"), n * 5 + 70..n * 5 + 75)).collect();
     import_all(&node, &files);
@@ -161,6 +171,11 @@ fn a_durable_sync_stands_before_every_acknowledgement() {
         ("ytterbium", Some("ytterbium")),
         ("POST /v1/rate", None),
         ("POST /v1/withdraw", Some("praseodymium")),
+        ("promethium", Some("promethium")),
+        ("neodymium", Some("neodymium")),
+        ("samarium", Some("samarium")),
+        ("POST /v1/resume", None),
+        ("POST /v1/end", Some("europium")),
     ] {
         let (asked, answers) = exchange(&calls, &door, request);
         let answer = answers.first().unwrap_or_else(|| panic!("no answer to {request}"));

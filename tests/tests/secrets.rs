@@ -204,6 +204,39 @@ fn planted_credentials_are_neither_on_disk_nor_on_the_wire_nor_in_logs() {
             .ok();
     }
 
+    // Under way, with a secret in every field, ended and left open.
+    for (n, secret) in secrets.iter().enumerate() {
+        let text_of = |what: &str| format!("{what} {n}: {}", secret.text);
+        let post = |verb: &str, request: Value| {
+            let (code, answer) = a.door().post(verb, &request);
+            assert_eq!(code, 200, "{}: {answer}", secret.what);
+            answer
+        };
+        let begun = post(
+            "begin",
+            json!({"task": text_of("log the boiler in"), "task_key": text_of("key"), "domain": text_of("plant"),
+                "agent": text_of("clerk"), "tags": [text_of("tag")]}),
+        );
+        let step = json!({"run": begun["run"], "n": 1, "think": text_of("think"), "action": text_of("do"),
+            "observation": text_of("see")});
+        let mut mark = step.clone();
+        mark["started"] = json!(true);
+        assert_ne!(post("step", mark)["redacted"], json!([]), "{}", secret.what);
+        post("step", step.clone());
+        let mut next = step;
+        (next["n"], next["started"]) = (json!(2), json!(true));
+        post("step", next);
+        let held = post("resume", json!({"run": begun["name"]}));
+        assert_eq!(found_in(held.to_string().as_bytes(), std::slice::from_ref(secret)), None);
+        if n % 2 == 0 {
+            post(
+                "end",
+                json!({"run": held["run"], "outcome": "failure", "reason": text_of("because"),
+                "judged_by": text_of("judge")}),
+            );
+        }
+    }
+
     // Imported, in three formats, whole and broken.
     let dir = a.scratch().join("in");
     let mut paths = Vec::new();

@@ -64,6 +64,9 @@ pub struct ImportResponse {
     pub lessons: u64,
     /// Runs, and lessons of imported banks, that were here already.
     pub duplicates: u64,
+    /// Lessons that say what another says: each is a claim on that one.
+    #[serde(default)]
+    pub merged: u64,
     /// Jobs that wait for a model.
     #[serde(default)]
     pub queued: u64,

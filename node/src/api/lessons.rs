@@ -1,4 +1,4 @@
-//! Lessons taught, shown, listed, rated and withdrawn.
+//! Lessons taught, shown, listed, rated, withdrawn and forgotten.
 
 use folklore_protocol::{
     claim::{Outcome, Verdict},
@@ -316,6 +316,25 @@ pub struct WithdrawRequest {
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// `forget`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForgetRequest {
+    /// Lesson id or prefix.
+    pub id: String,
+}
+
+/// Answer of `forget`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForgetResponse {
+    /// The whole lesson id.
+    pub id: String,
+    /// Whether its text was here and is erased; false if there was none. It is remembered as forgotten in both cases.
+    pub erased: bool,
+    /// Where bytes of the text may still lie in this home, and why, in words. Empty: nowhere.
+    pub left: Vec<String>,
 }
 
 /// Answer of `rate` and `withdraw`.

@@ -420,6 +420,9 @@ pub struct DoctorRequest {
     /// Also read everything and check every hash and signature.
     #[serde(default)]
     pub verify: bool,
+    /// Also look through every text held for secrets, by the rules of this version.
+    #[serde(default)]
+    pub secrets: bool,
 }
 
 /// One thing that was looked at.

@@ -58,6 +58,14 @@ pub struct RecallRequest {
     /// Tell how each hit was scored, and for an empty answer what came nearest.
     #[serde(default, skip_serializing_if = "is_false")]
     pub explain: bool,
+    /// The task is a subquestion that an agent is on in the middle of a run: up to `k` procedures come first, then up to
+    /// `k` lessons of other kinds. With `kinds` these alone, as ever.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub step: bool,
+    /// The run that asks, `NAME@LEASE`: what it was given before is left out, and what it is given now is noted, durably,
+    /// so that it is not learned again from this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -80,6 +88,8 @@ impl RecallRequest {
             attempts: None,
             exclude_tasks: Vec::new(),
             explain: false,
+            step: false,
+            run: None,
         }
     }
 }

@@ -26,6 +26,9 @@ pub(super) struct DoctorArgs {
     /// Read everything and check every hash and signature
     #[arg(long)]
     verify: bool,
+    /// Look through every text held for secrets, by the rules of this version
+    #[arg(long)]
+    secrets: bool,
 }
 
 pub(super) async fn run(args: DoctorArgs, context: &mut Context) -> Answer<u8> {
@@ -35,7 +38,8 @@ pub(super) async fn run(args: DoctorArgs, context: &mut Context) -> Answer<u8> {
             let style = ProgressStyle::with_template("checking {bar:30} {pos}/{len} values, {eta} left");
             ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
-        look_at_daemon(&home, args.verify, bar.as_ref(), &mut checks).await;
+        let request = DoctorRequest { verify: args.verify, secrets: args.secrets };
+        look_at_daemon(&home, request, bar.as_ref(), &mut checks).await;
         if let Some(bar) = bar {
             bar.finish_and_clear();
         }
@@ -82,7 +86,7 @@ async fn watch(client: &Client, bar: &ProgressBar) {
     }
 }
 
-async fn look_at_daemon(home: &Home, verify: bool, bar: Option<&ProgressBar>, checks: &mut Vec<Check>) {
+async fn look_at_daemon(home: &Home, request: DoctorRequest, bar: Option<&ProgressBar>, checks: &mut Vec<Check>) {
     // Free when nobody serves the home; the probe lets go of it at once.
     let free = match home.lock() {
         Ok(_lock) => true,
@@ -102,7 +106,6 @@ async fn look_at_daemon(home: &Home, verify: bool, bar: Option<&ProgressBar>, ch
     }
     let asked = match Client::find(home.dir()) {
         Ok(client) => {
-            let request = DoctorRequest { verify };
             let asked = client.post_long("doctor", &request, VERIFY_TIMEOUT);
             match bar {
                 Some(bar) => tokio::select! {

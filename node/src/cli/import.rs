@@ -206,9 +206,12 @@ fn summary(done: &ImportResponse) -> String {
         count(done.duplicates, "duplicate"),
         done.skipped.len()
     );
+    let merged =
+        (done.merged > 0).then(|| format!("  {} said what others say: claims on those", count(done.merged, "lesson")));
     let queued = (done.queued > 0)
         .then(|| format!("  {} for the model: 'folklore jobs' shows how far it is", count(done.queued, "job")));
-    [vec![counts], queued.into_iter().collect(), reasons(&done.no_lesson)].concat().join("\n")
+    let more = merged.into_iter().chain(queued).collect();
+    [vec![counts], more, reasons(&done.no_lesson)].concat().join("\n")
 }
 
 /// Why runs taught nothing, most frequent first.
@@ -258,13 +261,14 @@ mod tests {
             runs: 9,
             lessons: 2,
             duplicates: 0,
+            merged: 4,
             queued: 0,
             skipped: vec![],
             no_lesson: [no_lesson(1, "too short"), no_lesson(3, "nobody labelled it")].concat(),
         };
         assert_eq!(
             summary(&done),
-            "1 file: 9 runs, 2 lessons, 0 duplicates, 0 skipped\n  no lesson from 3 runs: nobody labelled it\n  \
+            "1 file: 9 runs, 2 lessons, 0 duplicates, 0 skipped\n  4 lessons said what others say: claims on those\n  no lesson from 3 runs: nobody labelled it\n  \
              no lesson from 1 run: too short"
         );
         let many: Vec<NoLesson> = (0..8).flat_map(|n| no_lesson(1, &format!("reason {n}"))).collect();

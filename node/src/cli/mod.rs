@@ -5,10 +5,13 @@
 
 mod attempts;
 mod bank;
+mod begin;
 mod client;
 mod demo;
 mod doctor;
+mod end;
 mod eval;
+mod forget;
 mod formats;
 mod import;
 mod induce;
@@ -19,8 +22,11 @@ mod output;
 mod peers;
 mod rate;
 mod recall;
+mod resume;
+mod runs;
 mod show;
 mod status;
+mod step;
 mod sync;
 mod teach;
 #[cfg(test)]
@@ -92,6 +98,16 @@ enum Command {
     Up(up::UpArgs),
     /// Show what the node is, holds and is connected to
     Status,
+    /// Begin a run: what an agent does is kept from step to step
+    Begin(begin::BeginArgs),
+    /// Record a step of a run, given as JSON on stdin
+    Step(step::StepArgs),
+    /// End a run and learn from it
+    End(end::EndArgs),
+    /// Go on with a run after a crash, or take it over
+    Resume(resume::ResumeArgs),
+    /// List the runs under way
+    Runs(runs::RunsArgs),
     /// Read finished runs from files and learn from them
     Import(import::ImportArgs),
     /// Draw lessons from runs that are here, or show the prompt for your own model and take its answer
@@ -114,6 +130,8 @@ enum Command {
     Rate(rate::RateArgs),
     /// Take back what this node taught
     Withdraw(withdraw::WithdrawArgs),
+    /// Erase the text of a lesson from this node
+    Forget(forget::ForgetArgs),
     /// Make, share and join banks
     #[command(subcommand)]
     Bank(bank::BankCommand),
@@ -213,6 +231,11 @@ fn dispatch(command: Command, launch: impl Launch, context: &mut Context) -> Ans
         Command::Demo => wait(demo::run(context)),
         Command::Init(args) => wait(init::run(args, context)),
         Command::Status => wait(status::run(context)),
+        Command::Begin(args) => wait(begin::run(args, context)),
+        Command::Step(args) => wait(step::run(args, context)),
+        Command::End(args) => wait(end::run(args, context)),
+        Command::Resume(args) => wait(resume::run(args, context)),
+        Command::Runs(args) => wait(runs::run(args, context)),
         Command::Import(args) => wait(import::run(args, context)),
         Command::Induce(args) => wait(induce::run(args, context)),
         Command::Jobs(args) => wait(jobs::run(args, context)),
@@ -224,6 +247,7 @@ fn dispatch(command: Command, launch: impl Launch, context: &mut Context) -> Ans
         Command::List(args) => wait(list::run(args, context)),
         Command::Rate(args) => wait(rate::run(args, context)),
         Command::Withdraw(args) => wait(withdraw::run(args, context)),
+        Command::Forget(args) => wait(forget::run(args, context)),
         Command::Bank(command) => wait(bank::run(command, context)),
         Command::Peers => wait(peers::run(context)),
         Command::Sync(args) => wait(sync::run(args, context)),

@@ -63,6 +63,12 @@ pub(super) struct RecallArgs {
     /// Show how each hit was scored, and for an empty answer what came nearest
     #[arg(long)]
     explain: bool,
+    /// TASK is the subquestion of a run under way: procedures first, then up to as many other lessons
+    #[arg(long)]
+    step: bool,
+    /// The run that asks, RUN@LEASE: leave out what it was given before, and note what it is given now
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
     /// Seconds to wait for peers
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
@@ -162,6 +168,8 @@ fn request(args: RecallArgs, context: &mut Context) -> Answer<RecallRequest> {
             _ => None,
         },
         explain: args.explain,
+        step: args.step,
+        run: args.run,
         task: asked.clone(),
         k: args.k,
         scope,
@@ -184,6 +192,11 @@ fn nothing(response: &RecallResponse) -> String {
     let word = response.reason.map_or_else(String::new, |reason| format!(" ({})", reason.as_str()));
     let note = response.note.as_ref().map_or_else(String::new, |note| format!(": {note}"));
     format!("{why}{word}{note}")
+}
+
+/// Hits under each other.
+pub(super) fn hits(hits: &[Hit]) -> String {
+    hits.iter().enumerate().map(|(at, hit)| hit_text(at + 1, hit)).collect::<Vec<_>>().join("\n\n")
 }
 
 fn text(response: &RecallResponse) -> String {

@@ -162,6 +162,7 @@ fn flags_are_read_as_documented() {
         &["init", "--join", "t", "--name", "n"],
         &["rate", "x", "helped"],
         &["withdraw", "x", "--reason", "r"],
+        &["forget", "x"],
         &["bank", "create", "n"],
         &["bank", "invite"],
         &["bank", "join", "t"],
@@ -323,6 +324,7 @@ fn every_client_verb_answers_in_text_and_as_the_daemons_json() {
         (&["list"], "total", "1 of 3 lessons; the next page: --offset 1"),
         (&["rate", LESSON, "helped"], "standing", "is now unproven"),
         (&["withdraw", LESSON], "standing", "is now withdrawn"),
+        (&["forget", LESSON], "erased", "is forgotten: its text is erased here"),
         (&["bank", "create", "x"], "held_root", "made bank x"),
         (&["bank", "invite"], "ticket", "folklore1aaaa"),
         (&["bank", "join", "t"], "dialing", "joined bank team"),
@@ -382,6 +384,33 @@ fn flags_reach_the_daemon() {
 }
 
 #[test]
+fn a_run_under_way_is_written_and_taken_over_by_its_verbs() {
+    let served = served();
+    let (code, out, _) = served.command(&["begin", "refund", "an", "order", "--name", "shop-1", "--agent", "clerk"]);
+    assert_eq!((code, out.as_str()), (0, "shop-1@1\n"));
+    let paid = r#"{"n": 2, "action": "pay", "started": true}"#;
+    let (code, out, _) = command(served.dir.path(), &["step", "shop-1@1"], paid);
+    assert_eq!((code, out.as_str()), (0, "step 2 is marked as started; next 2, state 111111111111\n"));
+    let (code, out, _) = served.command(&["resume", "shop-1"]);
+    assert_eq!(code, 0);
+    for part in ["shop-1@2\n", "next   2\n", "step 1\n  action\n    look up the order", "uncertain: step 2 was started"]
+    {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert_eq!(served.json(&["resume", "--task", "refund an order", "-k", "0"])["lease"], 2);
+    let (code, out, _) = served.command(&["runs"]);
+    assert!(code == 0 && out.contains("shop-1@2  under way  1 steps  1 uncertain"), "{out}");
+    let (code, out, _) = served.command(&["end", "shop-1@2", "--outcome", "failure", "--reward-milli", "-5"]);
+    assert_eq!((code, out), (0, format!("shop-1 ended: failure, 2 steps, 1 lesson\n{LESSON}\n")));
+    let asked = served.memory.was_asked();
+    for part in ["task: \"refund an order\"", "agent: \"clerk\"", "started: true", "reward_milli: Some(-5)"] {
+        assert!(asked.contains(part), "{part}: {asked}");
+    }
+    assert_eq!(served.command(&["resume"]).0, 2);
+    assert_eq!(served.command(&["end", "shop-1@2", "--outcome", "fine"]).0, 2);
+}
+
+#[test]
 fn exit_codes_tell_what_went_wrong() {
     let served = served();
     for (args, input, code, says) in [
@@ -392,6 +421,9 @@ fn exit_codes_tell_what_went_wrong() {
         (&["teach"], "", 2, "it is empty"),
         (&["teach"], &"x".repeat(70_000), 2, "longer than 65536 bytes"),
         (&["recall", " "], "", 2, "the task is empty"),
+        (&["step", "shop-1@7"], r#"{"n": 1, "action": "a"}"#, 1, "other content"),
+        (&["step", "shop-1@1"], r#"{"n": 1, "acton": "a"}"#, 2, "acton"),
+        (&["step", "shop-1@1"], "[]", 2, "stdin holds no step"),
         (&["import", "/a", "--format", "unknown"], "", 2, "no format is called"),
         (&["sync", "--wait", "--timeout", "1"], "", 1, ""),
     ] {

@@ -176,6 +176,96 @@ impl MemoryApi for Double {
         })
     }
 
+    async fn begin(&self, request: BeginRequest) -> Answer<BeginResponse> {
+        self.note(&request);
+        Ok(BeginResponse {
+            run: "shop-1@1".into(),
+            name: "shop-1".into(),
+            lease: 1,
+            bank: bank().id,
+            shared: request.bank.is_some(),
+            state: "00".repeat(32),
+            redacted: vec![],
+        })
+    }
+
+    async fn step(&self, request: StepRequest) -> Answer<StepResponse> {
+        self.note(&request);
+        if request.run == "shop-1@7" {
+            return Err(ApiError::new(ErrorCode::Conflict, "step 1 of run 'shop-1' is recorded with other content"));
+        }
+        let StepRequest { run, n, started, .. } = request;
+        let next = n + u32::from(!started);
+        Ok(StepResponse { run, n, next, state: "11".repeat(32), known: false, started, redacted: vec![] })
+    }
+
+    async fn end(&self, request: EndRequest) -> Answer<EndResponse> {
+        self.note(&request);
+        Ok(EndResponse {
+            name: "shop-1".into(),
+            outcome: request.outcome,
+            digest: "22".repeat(32),
+            steps: 2,
+            state: "11".repeat(32),
+            known: false,
+            lessons: vec![LESSON.into()],
+            queued: 0,
+            no_lesson: vec![],
+        })
+    }
+
+    async fn resume(&self, request: ResumeRequest) -> Answer<ResumeResponse> {
+        self.note(&request);
+        let step = |n: u32, action: &str| StepView {
+            n,
+            think: String::new(),
+            action: action.into(),
+            observation: "ok".into(),
+            at: TimeMs(1_700_000_000_000),
+            state: "11".repeat(32),
+        };
+        Ok(ResumeResponse {
+            run: "shop-1@2".into(),
+            name: "shop-1".into(),
+            lease: 2,
+            task: "refund an order".into(),
+            task_key: "task-1".into(),
+            bank: bank().id,
+            domain: "retail".into(),
+            agent: "clerk".into(),
+            began: TimeMs(1_700_000_000_000),
+            steps: vec![step(1, "look up the order")],
+            next: 2,
+            state: "11".repeat(32),
+            uncertain: vec![step(2, "pay it back")],
+            lost_after: None,
+            branch: None,
+            lessons: vec![],
+            reason: Some(EmptyReason::BankEmpty),
+        })
+    }
+
+    async fn runs(&self, request: RunsRequest) -> Answer<RunsResponse> {
+        self.note(&request);
+        let run = RunSummary {
+            name: "shop-1".into(),
+            lease: 2,
+            task: "refund an order".into(),
+            task_key: "task-1".into(),
+            bank: bank().id,
+            shared: false,
+            agent: "clerk".into(),
+            steps: 1,
+            state: "11".repeat(32),
+            uncertain: 1,
+            began: TimeMs(1_700_000_000_000),
+            touched: TimeMs(1_700_000_000_000),
+            outcome: None,
+            branch: None,
+        };
+        Ok(RunsResponse { runs: vec![run] })
+    }
+
     async fn show(&self, request: ShowRequest) -> Answer<ShowResponse> {
         self.note(&request);
         let id = request.id;
@@ -235,6 +325,11 @@ impl MemoryApi for Double {
             id: LESSON.into(),
             standing: Standing { state: LessonState::Withdrawn, taught_by: 0, ..standing() },
         })
+    }
+
+    async fn forget(&self, request: ForgetRequest) -> Answer<ForgetResponse> {
+        self.note(&request);
+        Ok(ForgetResponse { id: LESSON.into(), erased: true, left: Vec::new() })
     }
 
     async fn bank_list(&self) -> Answer<BankListResponse> {

@@ -27,6 +27,7 @@ use axum::{
     middleware,
     routing::{MethodRouter, get, post},
 };
+use folklore_store::runs::log::MAX_STEP_BYTES;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{net::TcpListener, sync::Semaphore, time};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -34,14 +35,17 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use token::Token;
 
 use crate::api::{
-    Answer, ApiError, AttemptsRequest, BankCreateRequest, BankInviteRequest, BankJoinRequest, BlockRequest,
-    DoctorRequest, InduceAnswerRequest, InduceRequest, JobRequest, ListRequest, MAX_INDUCED_ANSWER_BYTES, MemoryApi,
-    RateRequest, RecallRequest, RefineRequest, ShowRequest, SyncRequest, TeachRequest, WithdrawRequest,
+    Answer, ApiError, AttemptsRequest, BankCreateRequest, BankInviteRequest, BankJoinRequest, BeginRequest,
+    BlockRequest, DoctorRequest, EndRequest, ForgetRequest, InduceAnswerRequest, InduceRequest, JobRequest,
+    ListRequest, MAX_INDUCED_ANSWER_BYTES, MemoryApi, RateRequest, RecallRequest, RefineRequest, ResumeRequest,
+    RunsRequest, ShowRequest, StepRequest, SyncRequest, TeachRequest, WithdrawRequest,
 };
 use body::{read_json, reply, reply_error, with_type};
 
 /// Longest body of `teach`: a lesson at all its limits, each character escaped in JSON, is below.
 pub const MAX_TEACH_BYTES: usize = 64 * 1024;
+/// Longest body of `step`: a step at its limit ([`MAX_STEP_BYTES`]), each character escaped in JSON.
+pub const MAX_STEP_BODY_BYTES: usize = 6 * MAX_STEP_BYTES + 4 * 1024;
 /// Longest body of any other request; an `import` may name some thousand files.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
 /// Longest body that brings a model's answer: each character of it may be escaped in JSON.
@@ -150,10 +154,16 @@ fn router<M: MemoryApi>(door: Door<M>) -> Router {
         .route("/v1/banks", query(|m: M| async move { m.bank_list().await }))
         .route("/v1/teach", verb(MAX_TEACH_BYTES, |m: M, q: TeachRequest| async move { m.teach(q).await }))
         .route("/v1/recall", verb(MAX_BODY_BYTES, |m: M, q: RecallRequest| async move { m.recall(q).await }))
+        .route("/v1/begin", verb(MAX_BODY_BYTES, |m: M, q: BeginRequest| async move { m.begin(q).await }))
+        .route("/v1/step", verb(MAX_STEP_BODY_BYTES, |m: M, q: StepRequest| async move { m.step(q).await }))
+        .route("/v1/end", verb(MAX_BODY_BYTES, |m: M, q: EndRequest| async move { m.end(q).await }))
+        .route("/v1/resume", verb(MAX_BODY_BYTES, |m: M, q: ResumeRequest| async move { m.resume(q).await }))
+        .route("/v1/runs", verb(MAX_BODY_BYTES, |m: M, q: RunsRequest| async move { m.runs(q).await }))
         .route("/v1/show", verb(MAX_BODY_BYTES, |m: M, q: ShowRequest| async move { m.show(q).await }))
         .route("/v1/list", verb(MAX_BODY_BYTES, |m: M, q: ListRequest| async move { m.list(q).await }))
         .route("/v1/rate", verb(MAX_BODY_BYTES, |m: M, q: RateRequest| async move { m.rate(q).await }))
         .route("/v1/withdraw", verb(MAX_BODY_BYTES, |m: M, q: WithdrawRequest| async move { m.withdraw(q).await }))
+        .route("/v1/forget", verb(MAX_BODY_BYTES, |m: M, q: ForgetRequest| async move { m.forget(q).await }))
         .route("/v1/sync", verb(MAX_BODY_BYTES, |m: M, q: SyncRequest| async move { m.sync(q).await }))
         .route("/v1/doctor", verb(MAX_BODY_BYTES, |m: M, q: DoctorRequest| async move { m.doctor(q).await }))
         .route(

@@ -177,6 +177,7 @@ async fn every_verb_reaches_the_memory_and_answers() {
         ("/v1/list", "", "total"),
         ("/v1/rate", &json!({"id": LESSON, "verdict": "helped"}).to_string(), "standing"),
         ("/v1/withdraw", &id, "standing"),
+        ("/v1/forget", &id, "erased"),
         ("/v1/bank/create", r#"{"name":"n"}"#, "held_root"),
         ("/v1/bank/invite", "", "ticket"),
         ("/v1/bank/join", r#"{"ticket":"t"}"#, "dialing"),

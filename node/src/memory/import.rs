@@ -26,13 +26,14 @@ use tokio::sync::mpsc;
 use super::{
     Memory,
     induce::Backend,
+    merge::{Fresh, taught},
     read_failed,
     teach::{Struck, brief},
 };
 use crate::{
     api::{self, Answer, ApiError, ImportEvent, ImportedFile},
     formats::{self, BankLesson, FileError, Item, Outcomes, ReadOptions},
-    induction::{Ask, prompt},
+    induction::{Ask, Work, prompt},
 };
 
 /// Runs and lessons of one group.
@@ -229,37 +230,21 @@ impl Import<'_> {
             fresh.push(run);
         }
         let mut works = Vec::new();
-        let induced = match &self.backend {
-            Backend::Extractive => learn::separately(&fresh, &|id| self.memory.given(id)),
-            Backend::Agent => left(&fresh, "it waits for the agent's own model: 'folklore induce RUN --backend agent'"),
-            Backend::None => left(&fresh, "no backend was wanted: 'folklore induce RUN' draws from it later"),
-            Backend::Model(plan) => {
-                let mut unasked = Induced::default();
-                for (row, run) in rows.iter().zip(&fresh) {
-                    let asked = Memory::works(plan, self.bank.id, row.digest, run.outcome.status);
-                    if asked.is_empty() {
-                        unasked.no_lesson.extend(left(std::slice::from_ref(run), UNJUDGED).no_lesson);
-                    }
-                    works.extend(asked);
-                }
-                unasked
-            }
-        };
-        let mut claims = self.claims(induced, &fresh, &mut file.no_lesson);
+        let induced = self.drawn(&rows, &fresh, &mut works);
+        let mut known = Fresh::default();
+        let mut claims = self.claims(induced, &fresh, &mut known, &mut file.no_lesson)?;
         file.no_lesson.truncate(MAX_REPORTED);
-        self.imported(lessons, &mut claims, file);
+        self.imported(lessons, &mut known, &mut claims, file)?;
         let batch = Batch { claims, runs: rows, skip_if_taught: true };
         let (records, outcomes, queued) = self.memory.write_queued(&self.bank.id, batch, &works)?;
         match queued {
             Ok(jobs) => file.queued += jobs.len() as u64,
-            Err(error) => {
-                file.no_lesson.extend(
-                    fresh
-                        .iter()
-                        .take(MAX_REPORTED)
-                        .map(|run| api::NoLesson { run: run.source.clone(), reason: error.to_string() }),
-                );
-            }
+            Err(error) => file.no_lesson.extend(
+                fresh
+                    .iter()
+                    .take(MAX_REPORTED)
+                    .map(|run| api::NoLesson { run: run.source.clone(), reason: error.to_string() }),
+            ),
         }
         for outcome in outcomes {
             match outcome {
@@ -271,21 +256,45 @@ impl Import<'_> {
         Ok(())
     }
 
+    /// What runs teach by themselves, or what is to be asked of a model about them.
+    fn drawn(&self, rows: &[RunRow], runs: &[Run], works: &mut Vec<Work>) -> Induced {
+        match &self.backend {
+            Backend::Extractive => learn::separately(runs, &|id| self.memory.given(id)),
+            Backend::Agent => left(runs, "it waits for the agent's own model: 'folklore induce RUN --backend agent'"),
+            Backend::None => left(runs, "no backend was wanted: 'folklore induce RUN' draws from it later"),
+            Backend::Model(plan) => {
+                let mut unasked = Induced::default();
+                for (row, run) in rows.iter().zip(runs) {
+                    let asked = Memory::works(plan, self.bank.id, row.digest, run.outcome.status);
+                    if asked.is_empty() {
+                        unasked.no_lesson.extend(left(std::slice::from_ref(run), UNJUDGED).no_lesson);
+                    }
+                    works.extend(asked);
+                }
+                unasked
+            }
+        }
+    }
+
     /// Claims on lessons of other banks.
-    fn imported(&self, lessons: Vec<BankLesson>, claims: &mut Vec<(Claim, Option<Lesson>)>, file: &mut ImportedFile) {
+    fn imported(
+        &mut self,
+        lessons: Vec<BankLesson>,
+        known: &mut Fresh,
+        claims: &mut Vec<(Claim, Option<Lesson>)>,
+        file: &mut ImportedFile,
+    ) -> Answer<()> {
         for BankLesson { source, mut fields, mut evidence } in lessons {
             let mut struck = Struck::default();
             struck.clean_draft(&mut fields);
             struck.clean(&mut evidence.agent);
             struck.clean(&mut evidence.judged_by);
             match Lesson::new(fields) {
-                Ok(lesson)
-                    if self.memory.has_spoken(&self.bank.id, &lesson)
-                        || claims.iter().any(|(_, old)| old.as_ref() == Some(&lesson)) =>
-                {
+                Ok(lesson) if self.memory.has_spoken(&self.bank.id, &lesson) || taught(claims, &lesson.id()) => {
                     file.duplicates += 1;
                 }
                 Ok(lesson) => {
+                    let Some(lesson) = self.merged(lesson, known, claims)? else { continue };
                     let claim = Claim::Taught { lesson_id: lesson.id(), evidence: evidence.normalised() };
                     claims.push((claim, Some(lesson)));
                 }
@@ -297,14 +306,28 @@ impl Import<'_> {
                 }),
             }
         }
+        Ok(())
+    }
+
+    /// The lesson that a claim is to be made on; `None` if this node makes it already.
+    fn merged(
+        &mut self,
+        lesson: Lesson,
+        known: &mut Fresh,
+        claims: &[(Claim, Option<Lesson>)],
+    ) -> Answer<Option<Lesson>> {
+        let (held, merged) = self.memory.merged(&self.bank.id, lesson, known, claims)?;
+        self.done.merged += u64::from(merged);
+        Ok(held)
     }
 
     fn claims(
-        &self,
+        &mut self,
         induced: Induced,
         runs: &[Run],
+        known: &mut Fresh,
         no_lesson: &mut Vec<api::NoLesson>,
-    ) -> Vec<(Claim, Option<Lesson>)> {
+    ) -> Answer<Vec<(Claim, Option<Lesson>)>> {
         let digests: BTreeMap<&str, String> =
             runs.iter().map(|r| (r.source.as_str(), digest_hex(&r.digest()))).collect();
         for none in induced.no_lesson {
@@ -315,13 +338,26 @@ impl Import<'_> {
             no_lesson.push(api::NoLesson { run, reason: none.reason });
         }
         let mut problems = Vec::new();
-        let claims = self.memory.claims_of(&self.bank.id, induced.lessons, &mut problems);
+        let (claims, merged) = self.memory.claims_of(&self.bank.id, induced.lessons, known, &mut problems)?;
+        self.done.merged += merged;
         no_lesson.extend(problems.into_iter().map(|reason| api::NoLesson { run: String::new(), reason }));
-        claims
+        Ok(claims)
     }
 
     /// Draws the contrasts of every task that this import touched.
     fn contrast(&mut self, events: &mpsc::Sender<ImportEvent>) -> Answer<()> {
+        let together = self.contrasts()?;
+        if together.lessons.is_empty() && together.no_lesson.is_empty() && together.queued == 0 {
+            return Ok(());
+        }
+        self.count(&together);
+        self.done.files -= 1; // It is no file.
+        // Nobody may be listening any more; it is durable all the same.
+        let _ = events.blocking_send(ImportEvent::File(together));
+        Ok(())
+    }
+
+    fn contrasts(&mut self) -> Answer<ImportedFile> {
         let mut together = ImportedFile { path: "(runs of one task together)".into(), ..ImportedFile::default() };
         for task in std::mem::take(&mut self.tasks) {
             let task = task_in_bank(&self.bank.id, &task);
@@ -359,19 +395,12 @@ impl Import<'_> {
                 continue;
             }
             let induced = learn::contrast(&runs.iter().collect::<Vec<_>>(), &|id| self.memory.given(id));
-            let claims = self.claims(induced, &runs, &mut together.no_lesson);
+            let claims = self.claims(induced, &runs, &mut Fresh::default(), &mut together.no_lesson)?;
             let (records, _) =
                 self.memory.write(&self.bank.id, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
             together.lessons.extend(records.iter().filter_map(|r| r.claim().body()).map(|id| id.to_string()));
         }
-        if together.lessons.is_empty() && together.no_lesson.is_empty() && together.queued == 0 {
-            return Ok(());
-        }
-        self.count(&together);
-        self.done.files -= 1; // It is no file.
-        // Nobody may be listening any more; it is durable all the same.
-        let _ = events.blocking_send(ImportEvent::File(together));
-        Ok(())
+        Ok(together)
     }
 
     fn count(&mut self, file: &ImportedFile) {
@@ -385,6 +414,52 @@ impl Import<'_> {
         done.skipped.extend(file.skipped.iter().take(room).cloned());
         let room = MAX_REPORTED.saturating_sub(done.no_lesson.len());
         done.no_lesson.extend(file.no_lesson.iter().take(room).cloned());
+    }
+}
+
+/// A run that just ended, ready to be written.
+pub(super) struct Finished {
+    pub row: RunRow,
+    /// What it teaches by itself.
+    pub claims: Vec<(Claim, Option<Lesson>)>,
+    /// What a model is to be asked about it.
+    pub works: Vec<Work>,
+    /// Why it teaches nothing.
+    pub no_lesson: Vec<api::NoLesson>,
+}
+
+impl Memory {
+    /// What a run that ended here comes to in a bank, as if it had been imported. Nothing is written.
+    pub(super) fn finish(&self, bank: &StoreBank, run: &Run) -> Answer<Finished> {
+        self.with_import(bank, |import| {
+            let digest = in_bank(&bank.id, &run.digest());
+            let outcome = Outcome::from(run.outcome.status);
+            let task_key = task_in_bank(&bank.id, &run.task_key);
+            let row = RunRow { digest, task_key, outcome, bytes: canonical::encode(run) };
+            let (mut works, mut no_lesson) = (Vec::new(), Vec::new());
+            let runs = std::slice::from_ref(run);
+            let induced = import.drawn(std::slice::from_ref(&row), runs, &mut works);
+            let claims = import.claims(induced, runs, &mut Fresh::default(), &mut no_lesson)?;
+            Ok(Finished { row, claims, works, no_lesson })
+        })
+    }
+
+    /// Draws the contrast of a task from what the bank holds of it, or queues it for the model.
+    pub(super) fn contrast_task(&self, bank: &StoreBank, task_key: &str) -> Answer<ImportedFile> {
+        self.with_import(bank, |import| {
+            import.tasks.insert(task_key.to_owned());
+            import.contrasts()
+        })
+    }
+
+    /// An import of nothing, by the backend that runs ending here are given to.
+    fn with_import<T>(&self, bank: &StoreBank, f: impl FnOnce(&mut Import<'_>) -> T) -> T {
+        // Nobody listens.
+        let (events, _) = mpsc::channel(1);
+        let (done, tasks) = (api::ImportResponse::default(), BTreeSet::new());
+        let backend = self.standing_plan().map_or(Backend::Extractive, Backend::Model);
+        let (memory, bank, events) = (self, bank.clone(), &events);
+        f(&mut Import { memory, bank, backend, events, total_bytes: 0, done_bytes: 0, done, tasks })
     }
 }
 
@@ -417,7 +492,7 @@ pub(crate) fn lesson_of(draft: &Draft) -> Result<Lesson, LessonError> {
 }
 
 /// Takes secrets and what tells who and where out of every text of a run, before anything is hashed or stored.
-pub(crate) fn clean_run(run: &mut Run) {
+pub(crate) fn clean_run(run: &mut Run) -> Struck {
     let mut struck = Struck::default();
     let Run { task_key, task, domain, agent, attempt: _, source, steps, outcome, tags, injected } = run;
     for text in [task_key, task, domain, agent, source].into_iter().chain(tags).chain(injected) {
@@ -433,4 +508,5 @@ pub(crate) fn clean_run(run: &mut Run) {
         struck.clean(text);
     }
     run.tidy();
+    struck
 }

@@ -19,6 +19,7 @@ use folklore_store::{
 use super::{
     Memory,
     import::lesson_of,
+    merge::Fresh,
     read_failed,
     teach::{Struck, brief},
 };
@@ -156,25 +157,31 @@ impl Memory {
         self.0.catalogue.has_spoken(bank, &lesson.id(), &self.me())
     }
 
-    /// Claims that teach drafts, without those that this node once taught; what is no lesson is reported.
+    /// Claims that teach drafts, without those that this node once taught, and how many of them are made on lessons that say
+    /// the same already; what is no lesson is reported.
     pub(super) fn claims_of(
         &self,
         bank: &BankId,
         drafts: Vec<Draft>,
+        known: &mut Fresh,
         problems: &mut Vec<String>,
-    ) -> Vec<(Claim, Option<Lesson>)> {
-        let mut claims = Vec::new();
+    ) -> Answer<(Vec<(Claim, Option<Lesson>)>, u64)> {
+        let (mut claims, mut all_merged) = (Vec::new(), 0);
         for draft in drafts {
             match lesson_of(&draft) {
                 Ok(lesson) if self.has_spoken(bank, &lesson) => {}
                 Ok(lesson) => {
-                    let claim = Claim::Taught { lesson_id: lesson.id(), evidence: draft.evidence };
-                    claims.push((claim, Some(lesson)));
+                    let (held, merged) = self.merged(bank, lesson, known, &claims)?;
+                    all_merged += u64::from(merged);
+                    if let Some(lesson) = held {
+                        let claim = Claim::Taught { lesson_id: lesson.id(), evidence: draft.evidence };
+                        claims.push((claim, Some(lesson)));
+                    }
                 }
                 Err(error) => problems.push(error.to_string()),
             }
         }
-        claims
+        Ok((claims, all_merged))
     }
 
     /// The runs of a job, in its order.
@@ -205,7 +212,7 @@ impl Memory {
 
     fn finish_job_now(&self, id: &JobId, work: &Work, drafts: Vec<Draft>, judged: Option<Run>) -> Answer<()> {
         let mut problems = Vec::new();
-        let claims = self.claims_of(&work.bank, drafts, &mut problems);
+        let (claims, _) = self.claims_of(&work.bank, drafts, &mut Fresh::default(), &mut problems)?;
         for problem in problems {
             tracing::warn!(job = %id, problem, "a lesson of a model is no lesson after redaction");
         }
@@ -411,7 +418,7 @@ impl Memory {
         let no_lesson = |none: learn::NoLesson| api::NoLesson { run: none.run, reason: none.reason };
         let mut no_lesson: Vec<api::NoLesson> = induced.no_lesson.into_iter().map(no_lesson).collect();
         let mut problems = Vec::new();
-        let claims = self.claims_of(&bank, induced.lessons, &mut problems);
+        let (claims, _) = self.claims_of(&bank, induced.lessons, &mut Fresh::default(), &mut problems)?;
         no_lesson.extend(problems.into_iter().map(|reason| api::NoLesson { run: String::new(), reason }));
         let (records, _) = self.write(&bank, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
         Ok(api::InduceResponse { lessons: ids_of(&records), no_lesson, ..Default::default() })
@@ -446,7 +453,7 @@ impl Memory {
         let runs: Vec<&Run> = group.iter().map(|held| &held.run).collect();
         let checked = read_lessons(&request.answer, request.ask, &runs, &by, self);
         let mut problems = checked.problems;
-        let claims = self.claims_of(&first.bank.id, checked.drafts, &mut problems);
+        let (claims, _) = self.claims_of(&first.bank.id, checked.drafts, &mut Fresh::default(), &mut problems)?;
         let (records, _) = self.write(&first.bank.id, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
         let objection = (!problems.is_empty()).then(|| prompt::objection(&problems));
         Ok(api::InduceAnswerResponse { lessons: ids_of(&records), verdict: None, problems, objection })

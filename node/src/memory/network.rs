@@ -288,6 +288,9 @@ impl Memory {
 
     pub(super) fn examine(&self, request: api::DoctorRequest, snapshot: &Snapshot) -> Answer<api::DoctorResponse> {
         let mut checks = Vec::new();
+        if request.secrets {
+            checks.extend(self.look_for_secrets()?);
+        }
         let exposed = self.0.home.identity_exposure()?;
         checks.push(Check::new(
             "identity",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use folklore_protocol::{
-    Answer as PeerAnswer, AuthorId, BankId, Claim, Lesson, UnverifiedRecord,
+    Answer as PeerAnswer, AuthorId, BankId, Claim, Lesson, LessonId, LessonKind, UnverifiedRecord,
     canonical::{Lines, normalise},
     message::{MAX_ASKED_HITS, MAX_NEAR_BYTES, MAX_QUERY_BYTES},
 };
@@ -11,8 +11,9 @@ use folklore_store::catalogue::{Explained, Offered, Recalled, Wish};
 use folklore_store::embed::EmbedError;
 use folklore_store::recall::EmptyReason;
 use folklore_store::redact::{Classes, redact};
+use folklore_store::runs::log::Lease;
 
-use super::{Memory, read_failed, stopping, teach};
+use super::{Memory, read_failed, runs::run_failed, stopping, teach};
 use crate::{
     api::{self, Answer, ApiError},
     engine::Answers,
@@ -26,6 +27,13 @@ const MAX_DEADLINE_MS: u64 = 60_000;
 const ATTEMPTS_DIVERSITY: f32 = 0.5;
 /// Peers are asked for this many lessons more than are wanted: they rank by their own measure, this node by its own.
 const ASK_FACTOR: usize = 4;
+
+/// Kinds that are ranked apart from one another: in the middle of a run a procedure for the very step and a lesson about the
+/// task do not compete for one place.
+fn by_kinds(step: bool) -> &'static [Option<&'static [LessonKind]>] {
+    const OTHERS: &[LessonKind] = &[LessonKind::Strategy, LessonKind::Pitfall, LessonKind::Contrast];
+    if step { &[Some(&[LessonKind::Procedure]), Some(OTHERS)] } else { &[None] }
+}
 
 /// A task as it may leave the node: what tells who and where stays behind.
 fn outgoing(task: &str, limit: usize) -> String {
@@ -61,7 +69,14 @@ impl Memory {
         }
         let bank = request.bank.as_deref().map(|name| self.bank(Some(name))).transpose()?.map(|b| b.id);
         let explain = request.explain;
+        let lease = request.run.as_deref().map(str::parse::<Lease>).transpose().map_err(run_failed)?;
+        let exclude = match lease.clone() {
+            Some(lease) => self.blocking(move |m| m.given_before(&lease)).await?,
+            None => Vec::new(),
+        };
+        let wishes = by_kinds(request.step && request.kinds.is_empty());
         let wish = Wish {
+            exclude,
             k: request.k,
             min_score: request.min_score,
             bank,
@@ -75,11 +90,28 @@ impl Memory {
         let mut offered = Vec::new();
         if request.scope == api::Scope::Network {
             let within_ms = request.deadline_ms.unwrap_or(DEFAULT_DEADLINE_MS).min(MAX_DEADLINE_MS);
-            let hits = (request.k * ASK_FACTOR).min(MAX_ASKED_HITS as usize) as u32;
+            let hits = (request.k * ASK_FACTOR * wishes.len()).min(MAX_ASKED_HITS as usize) as u32;
             (offered, peers) = self.ask_peers(&task, bank, hits, within_ms).await?;
         }
-        let recalled =
-            self.blocking(move |m| m.0.catalogue.recall(&task, &wish, &offered).map_err(read_failed)).await?;
+        let recall = move |m: &Self| {
+            let mut answer: Option<Recalled> = None;
+            for kinds in wishes {
+                let kinds = kinds.map_or_else(|| wish.kinds.clone(), <[LessonKind]>::to_vec);
+                let wish = Wish { kinds, ..wish.clone() };
+                let mut recalled = m.0.catalogue.recall(&task, &wish, &offered).map_err(read_failed)?;
+                if let Some(before) = answer.take().filter(|before| !before.hits.is_empty()) {
+                    recalled.hits.splice(0..0, before.hits);
+                    recalled.reason = None;
+                }
+                answer = Some(recalled);
+            }
+            let recalled = answer.ok_or_else(|| ApiError::failed("nothing was asked for"))?;
+            if let Some(lease) = &lease {
+                m.note_given(lease, &recalled)?;
+            }
+            Ok(recalled)
+        };
+        let recalled = self.blocking(recall).await?;
         let mut response = self.to_response(recalled, peers, explain);
         let short = request.attempts.filter(|attempts| (1..*attempts).contains(&response.hits.len()));
         if let (Some(attempts), None) = (short, &response.note) {
@@ -88,6 +120,12 @@ impl Memory {
                 Some(format!("{found} different lessons for {attempts} attempts: the others go without one"));
         }
         Ok(response)
+    }
+
+    /// What a run was given before; the error says why its lease is none.
+    fn given_before(&self, lease: &Lease) -> Answer<Vec<LessonId>> {
+        self.0.store.note_given(lease, &[]).map_err(run_failed)?;
+        Ok(self.0.store.run_info(&lease.name).map_err(run_failed)?.given)
     }
 
     /// Asks the peers that share each bank, and verifies what comes back.
@@ -131,7 +169,7 @@ impl Memory {
         Ok((offered, peers))
     }
 
-    fn to_response(&self, recalled: Recalled, peers: api::AskedPeers, explain: bool) -> api::RecallResponse {
+    pub(super) fn to_response(&self, recalled: Recalled, peers: api::AskedPeers, explain: bool) -> api::RecallResponse {
         let query = &recalled.query;
         let explanation = explain.then(|| api::RecallExplanation {
             lessons: query.lessons as u64,

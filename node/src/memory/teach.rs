@@ -6,12 +6,12 @@ use folklore_protocol::{
     claim::MAX_REASON_BYTES,
 };
 use folklore_store::{
-    bank::{BankInfo as StoreBank, Batch, ClaimOutcome},
+    bank::{BankInfo as StoreBank, Batch, ClaimOutcome, Written},
     catalogue::Wish,
     redact::{Classes, Fired, redact},
 };
 
-use super::{Memory, read_failed, stopping, write_failed};
+use super::{Memory, merge::Fresh, read_failed, stopping, write_failed};
 use crate::{
     api::{self, Answer, ApiError},
     engine,
@@ -19,7 +19,7 @@ use crate::{
 
 /// Counts of what was taken out, by rule.
 #[derive(Debug, Default)]
-pub(super) struct Struck(std::collections::BTreeMap<&'static str, u64>);
+pub(crate) struct Struck(std::collections::BTreeMap<&'static str, u64>);
 
 impl Struck {
     /// Redacts a text in place, for storing and for leaving the node.
@@ -44,7 +44,7 @@ impl Struck {
         }
     }
 
-    fn report(self) -> Vec<api::Redacted> {
+    pub(super) fn report(self) -> Vec<api::Redacted> {
         self.0.into_iter().map(|(rule, count)| api::Redacted { rule: rule.into(), count }).collect()
     }
 }
@@ -69,10 +69,12 @@ impl Memory {
             evidence.judged_by = judged_by;
         }
         let id = lesson.id();
-        let new = !self.0.catalogue.teaches(&bank.id, &id);
-        let claim = Claim::Taught { lesson_id: id, evidence: evidence.normalised() };
-        self.claim(&bank, vec![(claim, Some(lesson))])?;
-        Ok(api::TeachResponse { id: id.to_string(), new, merged_into: None, redacted: struck.report() })
+        let (held, merged) = self.settled(&bank.id, &mut Fresh::default(), lesson)?;
+        let new = !merged && !self.0.catalogue.teaches(&bank.id, &id);
+        let claim = Claim::Taught { lesson_id: held.id(), evidence: evidence.normalised() };
+        let merged_into = merged.then(|| held.id().to_string());
+        self.claim(&bank, vec![(claim, Some(held))])?;
+        Ok(api::TeachResponse { id: id.to_string(), new, merged_into, redacted: struck.report() })
     }
 
     /// Signs and stores claims, and tells the catalogue and the peers. Durable when it returns.
@@ -100,6 +102,16 @@ impl Memory {
         let bodies: Vec<Option<Lesson>> = batch.claims.iter().map(|(_, lesson)| lesson.clone()).collect();
         let written =
             self.0.store.write_with(*bank, &self.0.key, self.now_ms(), batch, settings).map_err(write_failed)?;
+        self.publish(bank, written, bodies)
+    }
+
+    /// Tells the catalogue and the peers of what was written; `bodies` are those of its claims.
+    pub(super) fn publish(
+        &self,
+        bank: &BankId,
+        written: Written,
+        bodies: Vec<Option<Lesson>>,
+    ) -> Answer<(Vec<Record>, Vec<folklore_store::runs::RunOutcome>)> {
         let mut fresh: Vec<(Record, Option<Lesson>)> = Vec::new();
         for (outcome, body) in written.claims.into_iter().zip(bodies) {
             if let ClaimOutcome::Written(record) = outcome {
@@ -179,6 +191,26 @@ impl Memory {
         self.standing_of(id, &bank)
     }
 
+    /// Erases the text; what the records say of the lesson stays, so that this node and its peers go on agreeing.
+    pub(super) fn forget_now(&self, request: &api::ForgetRequest) -> Answer<api::ForgetResponse> {
+        let id = self.lesson(&request.id)?;
+        let forgotten = self.0.store.forget(&[id]).map_err(write_failed)?;
+        let mut left = Vec::new();
+        if let Some(error) = forgotten.not_rewritten {
+            left.push(format!("bytes of it stay in the database file until that is rewritten: {error}"));
+        }
+        if let Err(error) = self.0.catalogue.forget(&[id]) {
+            left.push(format!(
+                "the catalogue's file could not be written anew ({error}): it may still have words of it"
+            ));
+        }
+        let aside = |name: String| {
+            format!("{name} in the store was put aside by an earlier recovery and may have it: delete it")
+        };
+        left.extend(forgotten.copies.into_iter().map(aside));
+        Ok(api::ForgetResponse { id: id.to_string(), erased: forgotten.erased > 0, left })
+    }
+
     fn standing_of(&self, id: LessonId, bank: &StoreBank) -> Answer<api::StandingResponse> {
         let (_, state, standing) = self
             .0
@@ -197,6 +229,11 @@ impl Memory {
         if let Some(rule) = self.0.catalogue.kept_back_by(&id) {
             return Err(ApiError::refused(format!(
                 "lesson {id} is kept back: its text holds what looks like a secret ({rule}). Who taught it can withdraw it"
+            )));
+        }
+        if self.0.store.is_forgotten(&id) {
+            return Err(ApiError::not_found(format!(
+                "lesson {id} was forgotten here; 'folklore teach' would bring it back"
             )));
         }
         let lesson = self.0.store.lesson(&id).map_err(read_failed)?.ok_or_else(|| {

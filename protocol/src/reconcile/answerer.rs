@@ -3,6 +3,7 @@
 use super::{
     MAX_LARGE, MAX_SESSION_CELLS, SALTED_EVERY_MS,
     cells::{Cell, Cells, Salt, cells_for},
+    coding::{Coding, Goal},
     session::{Responding, Sketched},
     sketch::{MAX_KEPT, salted, weight},
 };
@@ -41,7 +42,8 @@ struct Difference {
 #[derive(Debug, PartialEq, Eq)]
 enum Attempt {
     Found(Difference),
-    /// There are too few cells, or they do not come apart. `some`: a good part did, so it cannot be far.
+    /// There are too few cells, or they do not come apart. `some`: so many ids did as make up half of the cells, so it cannot be
+    /// far.
     Unclear {
         some: bool,
     },
@@ -49,16 +51,16 @@ enum Attempt {
     Impossible,
 }
 
-/// Takes apart what came, as seen from `known`. The first three checks of "never wrong" are here.
+/// Takes apart what came, as seen from `known`, which has as many cells. The first three checks of "never wrong" are here.
 fn attempt(known: &mut Known, sketched: &Sketched, salt: Option<&Salt>) -> Attempt {
     let len = sketched.theirs.len();
     let difference = match salt {
-        None => sketched.theirs.minus(known.sketch_of(len).cells()),
+        None => sketched.theirs.minus(known.sketch().cells()),
         Some(salt) => sketched.theirs.minus(&salted(salt, &mut |each| known.for_each(each), len)),
     };
     let found = match difference.peel() {
         Ok(found) => found,
-        Err(some) => return Attempt::Unclear { some: some >= len / 8 },
+        Err(some) => return Attempt::Unclear { some: some >= len / 2 },
     };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     match salt {
@@ -165,7 +167,7 @@ impl Node {
         let have = sketched.theirs.len();
         let both = usize::try_from(sketched.head.records).unwrap_or(usize::MAX).saturating_add(known);
         let bound = cells_for(both.min(MAX_SESSION_CELLS)).saturating_mul(2).min(MAX_SESSION_CELLS);
-        if have > bound.max(super::MIN_CELLS * 4) || (have > MAX_KEPT && large >= MAX_LARGE) {
+        if have > bound.max(super::MIN_CELLS * 8) || (have > MAX_KEPT && large >= MAX_LARGE) {
             self.answer_walk(bank, peer);
         } else if last {
             self.try_sketch(bank, peer, now);
@@ -193,7 +195,7 @@ impl Node {
         true
     }
 
-    fn try_sketch(&mut self, bank: BankId, peer: AuthorId, now: Time) {
+    pub(super) fn try_sketch(&mut self, bank: BankId, peer: AuthorId, now: Time) {
         let Some(state) = self.banks.get_mut(&bank) else { return };
         let Some(responding) = state.responding.get_mut(&peer) else { return };
         let Some(sketched) = &mut responding.sketched else { return };
@@ -208,6 +210,15 @@ impl Node {
             }
             state.salted_at = Some(now);
         }
+        if worth && salt.is_none() {
+            let coding = Coding { peer, session: responding.session, cells: have, goal: Goal::Try };
+            if !self.has_cells(bank, coding, now) {
+                return;
+            }
+        }
+        let Some(state) = self.banks.get_mut(&bank) else { return };
+        let Some(responding) = state.responding.get_mut(&peer) else { return };
+        let Some(sketched) = &mut responding.sketched else { return };
         let outcome =
             if worth { attempt(&mut state.known, sketched, salt.as_ref()) } else { Attempt::Unclear { some: false } };
         sketched.tried = sketched.tried.max(have);

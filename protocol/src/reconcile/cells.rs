@@ -4,6 +4,10 @@
 //! follows from the id alone: cell 0, and cell `i` with probability 1 / (1 + i / 2), independently (the irregular mapping of
 //! Yang, Gilad and Alizadeh, section 4). So a set may be coded as far as somebody asks, and the first cells of two sets,
 //! XORed, are the first cells of their difference.
+//!
+//! Since the cells are independent of each other, the row may be drawn in stretches, each from a number of its own, and is
+//! the same code. It is drawn in two: the cells that a bank keeps, and those beyond, which are made of the whole set when a
+//! session needs them. So making them costs the few draws that fall there and not the score that leads up to them.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +17,10 @@ use crate::record::RecordId;
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// What tells the uses of one short id apart: the cells it falls into, and its check. Any numbers do; these are in the format.
 const MAPPING_KEY: u64 = 0x2438_6a88_85a3_08d3;
+const FAR_KEY: u64 = 0xbe54_66cf_34e9_0c6c;
 const CHECK_KEY: u64 = 0x1319_8a2e_0370_7344;
+/// The first cell of the second stretch, which is drawn under a key of its own. In the format.
+pub(super) const FAR: usize = 4096;
 
 /// Mixes 64 bits so that each depends on all (the finaliser of splitmix64). It keeps no secret and needs none.
 pub(super) fn mix(mut z: u64) -> u64 {
@@ -27,57 +34,16 @@ pub(super) fn check_of(short: u64) -> u32 {
     (mix(short ^ CHECK_KEY) >> 32) as u32
 }
 
-/// The cells a short id falls into, ascending, without end.
+/// Draws cells behind `at`, ascending, and calls `each` with those from `from` on and below `to`.
 ///
 /// After cell `i` the next is at `i + g`, where the chance that `g` is more than `x` is ((i + 1.5) / (i + 1.5 + x))². With
 /// `u` drawn evenly from (0, 1] that is `g = ceil((i + 1.5) × (1 / √u - 1))`. Only additions, products, quotients and roots
 /// of `f64` occur, each of which IEEE 754 rounds in one way, so the cells are the same on every machine.
-#[derive(Debug, Clone)]
-pub(super) struct Mapping {
-    state: u64,
-    at: u64,
-}
-
-impl Mapping {
-    pub(super) fn new(short: u64) -> Self {
-        Self { state: mix(short ^ MAPPING_KEY), at: 0 }
-    }
-
-    /// The cell it is at: first 0.
-    #[cfg(test)]
-    pub(super) fn at(&self) -> u64 {
-        self.at
-    }
-
-    /// Goes on to the next.
-    pub(super) fn step(&mut self) {
-        self.state = self.state.wrapping_add(GOLDEN);
-        // 53 bits: as many as an f64 holds exactly.
-        let u = ((mix(self.state) >> 11) + 1) as f64 * (1.0 / (1u64 << 53) as f64);
-        let gap = (self.at as f64 + 1.5) * (1.0 / u.sqrt() - 1.0);
-        let whole = gap as u64;
-        let gap = if (whole as f64) < gap { whole + 1 } else { whole.max(1) };
-        self.at = self.at.saturating_add(gap);
-    }
-
-    /// Whether cell `cell` is one of them.
-    pub(super) fn holds(mut self, cell: u64) -> bool {
-        while self.at < cell {
-            self.step();
-        }
-        self.at == cell
-    }
-}
-
-/// Calls `each` with the cells below `to` that a short id falls into, from cell `from` on. What [`Mapping`] gives, without
-/// what only cells far away need: coding a whole set goes through here a score of times for each id.
-pub(super) fn cells_between(short: u64, from: u32, to: u32, mut each: impl FnMut(usize)) {
-    let (mut state, mut at) = (mix(short ^ MAPPING_KEY), 0u32);
+#[inline]
+fn draw(mut state: u64, mut at: u32, from: u32, to: u32, each: &mut impl FnMut(usize)) {
     while at < to {
-        if at >= from {
-            each(at as usize);
-        }
         state = state.wrapping_add(GOLDEN);
+        // 53 bits: as many as an f64 holds exactly.
         let u = ((mix(state) >> 11) + 1) as i64 as f64 * (1.0 / (1u64 << 53) as f64);
         let gap = (f64::from(at) + 1.5) * (1.0 / u.sqrt() - 1.0);
         if gap > f64::from(to - at - 1) {
@@ -85,7 +51,32 @@ pub(super) fn cells_between(short: u64, from: u32, to: u32, mut each: impl FnMut
         }
         let whole = gap as u32;
         at += if f64::from(whole) < gap { whole + 1 } else { whole.max(1) };
+        if from <= at && at < to {
+            each(at as usize);
+        }
     }
+}
+
+/// Calls `each` with the cells below `to` that a short id falls into, ascending, from cell `from` on.
+#[inline]
+pub(super) fn cells_between(short: u64, from: u32, to: u32, mut each: impl FnMut(usize)) {
+    const FAR: u32 = self::FAR as u32;
+    if from < to.min(FAR) {
+        if from == 0 {
+            each(0);
+        }
+        draw(mix(short ^ MAPPING_KEY), 0, from, to.min(FAR), &mut each);
+    }
+    if to > FAR {
+        draw(mix(short ^ FAR_KEY), FAR - 1, from, to, &mut each);
+    }
+}
+
+/// Whether a short id falls into cell `cell`.
+fn falls_into(short: u64, cell: usize) -> bool {
+    let mut falls = false;
+    cells_between(short, cell as u32, cell as u32 + 1, |_| falls = true);
+    falls
 }
 
 /// One cell, as it travels: 12 bytes.
@@ -148,12 +139,10 @@ impl Cells {
         });
     }
 
-    /// So many more cells of the empty set behind those there are.
-    pub(super) fn lengthened(&self, len: usize) -> Self {
-        let mut longer = self.clone();
-        longer.shorts.resize(len.max(self.len()), 0);
-        longer.checks.resize(len.max(self.len()), 0);
-        longer
+    /// Appends the cells of a longer row that lie behind those there are.
+    pub(super) fn extend_with(&mut self, longer: Self) {
+        self.shorts.extend(longer.shorts.into_iter().skip(self.checks.len()));
+        self.checks.extend(longer.checks.into_iter().skip(self.checks.len()));
     }
 
     /// Cells `from..to` as they travel; fewer where there are fewer.
@@ -192,7 +181,7 @@ impl Cells {
     /// Whether cell `at` seems to hold one id alone: the check fits, and the id is one that falls there.
     fn is_pure(&self, at: usize) -> bool {
         let short = self.shorts[at];
-        self.checks[at] == check_of(short) && Mapping::new(short).holds(at as u64)
+        self.checks[at] == check_of(short) && falls_into(short, at)
     }
 
     /// Takes the cells of a difference apart: the short ids in it, ascending, or how many were found before it got stuck.
@@ -264,20 +253,27 @@ mod tests {
     #[test]
     fn every_machine_makes_these_cells() {
         let first = |short: u64| {
-            let mut mapping = Mapping::new(short);
-            let cells: Vec<u64> = std::iter::repeat_with(|| {
-                let at = mapping.at();
-                mapping.step();
-                at
-            })
-            .take(12)
-            .collect();
-            (check_of(short), cells)
+            let mut cells = Vec::new();
+            cells_between(short, 0, 60_000, |at| cells.push(at));
+            let far = cells.split_off(cells.partition_point(|at| *at < FAR));
+            (check_of(short), cells, far)
         };
         // Made by another implementation, in another language.
-        assert_eq!(first(0), (3_754_404_249, vec![0, 2, 3, 5, 10, 13, 44, 46, 170, 186, 191, 402]));
-        assert_eq!(first(1), (1_201_062_377, vec![0, 1, 4, 12, 41, 43, 47, 71, 539, 589, 925, 1_091]));
-        assert_eq!(first(u64::MAX), (1_389_374_293, vec![0, 5, 6, 17, 19, 40, 122, 124, 550, 625, 842, 2_988]));
+        let (near, far) = (
+            vec![0, 2, 3, 5, 10, 13, 44, 46, 170, 186, 191, 402, 444, 637, 918, 1_366, 3_696, 3_950, 4_093],
+            vec![8_199, 10_034, 10_063, 11_101, 14_529, 16_980, 22_565, 28_885, 32_512, 34_400, 48_074, 48_415],
+        );
+        assert_eq!(first(0), (3_754_404_249, near, far));
+        let (near, far) = (
+            vec![0, 1, 4, 12, 41, 43, 47, 71, 539, 589, 925, 1_091, 1_275, 2_229, 3_108],
+            vec![7_810, 13_156, 21_723, 30_669],
+        );
+        assert_eq!(first(1), (1_201_062_377, near, far));
+        let (near, far) = (
+            vec![0, 5, 6, 17, 19, 40, 122, 124, 550, 625, 842, 2_988],
+            vec![4_888, 9_615, 20_095, 21_275, 23_959, 39_505, 52_824],
+        );
+        assert_eq!(first(u64::MAX), (1_389_374_293, near, far));
         assert_eq!(Salt::new(1, 2).short(&RecordId([7; 32])), 0xc28f_3bac_5927_6c04);
     }
 
@@ -331,18 +327,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_short_way_to_the_cells_of_an_id_gives_those_of_the_mapping(short in any::<u64>(), from in 0u32..300, to in 0u32..9_000) {
-            let mut mapping = Mapping::new(short);
-            let mut plain = Vec::new();
-            while mapping.at() < u64::from(to) {
-                if mapping.at() >= u64::from(from) {
-                    plain.push(mapping.at() as usize);
-                }
-                mapping.step();
-            }
-            let mut near = Vec::new();
-            cells_between(short, from, to, |at| near.push(at));
-            prop_assert_eq!(near, plain);
+        fn any_part_of_the_row_is_that_part_of_the_whole(short in any::<u64>(), from in 0u32..9_000, len in 0u32..9_000) {
+            let mut whole = Vec::new();
+            cells_between(short, 0, 20_000, |at| whole.push(at));
+            prop_assert!(whole.is_sorted_by(|a, b| a < b) && whole[0] == 0);
+            let mut part = Vec::new();
+            cells_between(short, from, from + len, |at| part.push(at));
+            whole.retain(|at| (from..from + len).contains(&(*at as u32)));
+            prop_assert_eq!(&part, &whole);
+            prop_assert!(part.iter().all(|at| falls_into(short, *at)));
         }
 
         #[test]

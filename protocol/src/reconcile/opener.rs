@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    MAX_BATCHES, MAX_SESSION_CELLS, MIN_CELLS, SALTED_EVERY_MS,
+    MAX_BATCHES, MAX_SESSION_CELLS, MIN_CELLS, SALTED_EVERY_MS, SPARE_CELLS,
     cells::{Cells, Salt, cells_for},
+    coding::{Coding, Goal},
     estimate::Estimate,
     session::{Session, Stage},
     sketch::{self, MAX_KEPT},
@@ -44,17 +45,22 @@ fn first_cells(d: usize) -> usize {
     cells.min(MAX_KEPT)
 }
 
+/// How many cells to make where `to` are to be sent: more are wanted now and then.
+fn cells_to_make(to: usize) -> usize {
+    (to + to / 4).min(MAX_SESSION_CELLS)
+}
+
 impl Sketching {
     /// Cells `from..to` and more to spare of the set as it is now, from a new beginning if the set has changed. Gives where
-    /// to begin.
+    /// to begin. The bank must have made them, but for salted ones.
     fn prepare(&mut self, known: &mut Known, from: usize, to: usize) -> usize {
         if to <= self.cells.len() {
             return from;
         }
-        let len = (to + to / 4).min(MAX_SESSION_CELLS);
+        let len = cells_to_make(to);
         let from = if self.version == known.sketch().version() { from } else { 0 };
         self.cells = match &self.salt {
-            None => known.sketch_of(len).cells().clone(),
+            None => known.sketch().cells().first(len),
             Some(salt) => sketch::salted(salt, &mut |each| known.for_each(each), len),
         };
         self.version = known.sketch().version();
@@ -163,7 +169,7 @@ impl Node {
     }
 
     /// Sends cells `from..to`, in as many messages as they need.
-    fn send_cells(&mut self, bank: BankId, peer: AuthorId, from: usize, to: usize, now: Time) {
+    pub(super) fn send_cells(&mut self, bank: BankId, peer: AuthorId, from: usize, to: usize, now: Time) {
         let Some(state) = self.banks.get_mut(&bank) else { return };
         let Some(session) = state.sessions.get_mut(&peer) else { return };
         let Stage::Sketching(sketching) = &mut session.stage else { return };
@@ -171,6 +177,15 @@ impl Node {
             self.walk(bank, peer, now);
             return;
         }
+        if to > sketching.cells.len() && sketching.salt.is_none() {
+            let (session, cells) = (session.number, cells_to_make(to));
+            if !self.has_cells(bank, Coding { peer, session, cells, goal: Goal::Send { from, to } }, now) {
+                return;
+            }
+        }
+        let Some(state) = self.banks.get_mut(&bank) else { return };
+        let Some(session) = state.sessions.get_mut(&peer) else { return };
+        let Stage::Sketching(sketching) = &mut session.stage else { return };
         let from = sketching.prepare(&mut state.known, from, to);
         sketching.sent = to;
         session.enough = to;
@@ -266,18 +281,15 @@ impl Node {
         let enough = cells_for(session.differ);
         // Not so few that the other side does not find them worth an attempt.
         let least = sent + sent / 24 + 8;
-        let mut to = if sent < enough { enough.max(least) } else { sent + sent / 8 } + MIN_CELLS;
+        let mut to = if sent < enough { enough.max(least) } else { sent + sent / 8 } + MIN_CELLS + SPARE_CELLS;
         if let Some(theirs) = estimate.as_deref().and_then(Estimate::from_bytes) {
             let told = state.known.sketch().estimate().difference(&theirs);
-            let margin = |ids: usize| ids + ids * told.margin_percent / 100;
-            // Nearly twice the margin, since to be misled here only costs a round trip.
-            if told.ids > session.differ + session.differ * told.margin_percent * 7 / 400 {
-                session.differ = told.ids;
-                to = cells_for(margin(told.ids)).max(least);
-            } else {
-                // As many as the numbers of records differ by, which is exact if one side lacks nothing.
-                to = cells_for(session.differ).max(least);
-            }
+            // Its margin is room enough where the difference is large.
+            let spare = if told.ids < 500 { SPARE_CELLS } else { 0 };
+            let told_calls_for = cells_for(told.ids + told.ids * told.margin_percent / 100) + spare;
+            // What the numbers of records differ by is exact if one side lacks nothing.
+            to = told_calls_for.max(enough + SPARE_CELLS).max(least);
+            session.differ = session.differ.max(told.ids);
         } else if sent > 2 * enough + 4 * MIN_CELLS && sketching.salt.is_none() {
             // Far more than the difference calls for. Somebody has prepared ids that do not come apart.
             self.sketch_salted(bank, peer, nonce, now);

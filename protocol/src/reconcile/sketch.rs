@@ -2,7 +2,7 @@
 //! estimate, and a sum; all follow each record as it comes.
 
 use super::{
-    cells::{Cells, Salt},
+    cells::{Cells, FAR, Salt},
     estimate::Estimate,
 };
 use crate::{known::ShortId, record::RecordId};
@@ -10,9 +10,11 @@ use crate::{known::ShortId, record::RecordId};
 /// Fewest and most cells kept: 768 bytes and 48 KiB. 4,096 cells answer differences up to about 2,900 ids; more are made
 /// when a session needs them.
 const MIN_KEPT: usize = 64;
-pub(super) const MAX_KEPT: usize = 4096;
+pub(super) const MAX_KEPT: usize = FAR;
 /// Ids for each cell kept: a bank of 1,000 keeps 256 cells, 3 KiB.
 const IDS_PER_CELL: usize = 4;
+/// Ids coded in one step, once there are more cells to be made than those kept: one to four milliseconds.
+pub(super) const IDS_AT_ONCE: usize = 1 << 15;
 
 /// Something that shows every id of a set.
 pub(crate) type Ids<'a> = &'a mut dyn FnMut(&mut dyn FnMut(&RecordId));
@@ -27,11 +29,42 @@ pub(crate) struct Sketch {
     len: usize,
     /// Goes up with every change.
     version: u64,
+    shorts: Shorts,
+    more: Option<More>,
+}
+
+/// The short ids once more, one behind the other: 8 bytes each. Coding the whole set walks over them and not over the tree of
+/// ids, which takes as long as coding. In the order of arrival, so that what comes meanwhile is behind what is coded.
+#[derive(Debug, Clone, Default)]
+struct Shorts {
+    /// Each but the last has [`IDS_AT_ONCE`].
+    parts: Vec<Vec<u64>>,
+    /// An id was taken away: they are to be read anew.
+    stale: bool,
+}
+
+impl Shorts {
+    fn push(&mut self, short: u64) {
+        match self.parts.last_mut().filter(|part| part.len() < IDS_AT_ONCE) {
+            Some(part) => part.push(short),
+            None => self.parts.push(vec![short]),
+        }
+    }
+}
+
+/// Cells beyond those there are, being made of one part of the short ids after the other.
+#[derive(Debug, Clone)]
+struct More {
+    /// As many as there will be; those that there are already are left empty.
+    cells: Cells,
+    /// Parts, and ids of the next one, that are in them.
+    done: (usize, usize),
 }
 
 impl Default for Sketch {
     fn default() -> Self {
-        Self { cells: Cells::new(MIN_KEPT), estimate: Estimate::default(), sum: 0, len: 0, version: 0 }
+        let (cells, estimate, shorts) = (Cells::new(MIN_KEPT), Estimate::default(), Shorts::default());
+        Self { cells, estimate, sum: 0, len: 0, version: 0, shorts, more: None }
     }
 }
 
@@ -60,6 +93,7 @@ impl Sketch {
     /// Adds an id that is not in it.
     pub(crate) fn add(&mut self, id: &RecordId) {
         self.toggle(id);
+        self.shorts.push(ShortId::of(id).value());
         self.sum = self.sum.wrapping_add(weight(id));
         self.len += 1;
     }
@@ -67,6 +101,8 @@ impl Sketch {
     /// Takes away an id that is in it.
     pub(crate) fn remove(&mut self, id: &RecordId) {
         self.toggle(id);
+        self.shorts = Shorts { parts: Vec::new(), stale: true };
+        self.more = None;
         self.sum = self.sum.wrapping_sub(weight(id));
         self.len -= 1;
     }
@@ -83,20 +119,36 @@ impl Sketch {
         self.len
     }
 
-    /// Whether the bank has outgrown its cells: then they are worth making anew, twice as many.
-    pub(crate) fn outgrown(&self) -> bool {
-        self.cells.len() < kept_for(self.len)
+    /// How many cells the bank is to keep, once it has outgrown those it has.
+    pub(crate) fn outgrown(&self) -> Option<usize> {
+        Some(kept_for(self.len)).filter(|cells| *cells > self.cells.len())
     }
 
-    /// How many cells there are at least from now on: further ones are made from all `ids` where there are fewer.
-    pub(crate) fn grow(&mut self, cells: usize, ids: Ids<'_>) {
-        if self.cells.len() < cells {
-            // The cells there are stay as they are; only those behind them are made.
-            let from = self.cells.len();
-            let mut grown = self.cells.lengthened(cells);
-            ids(&mut |id| grown.add_from(from, ShortId::of(id).value()));
-            self.cells = grown;
+    /// Makes more cells, as many as a session needs or the bank is to keep, of at most [`IDS_AT_ONCE`] ids at a time. True once
+    /// there are so many; until then it is to be called again. `ids` shows all of the set, should that be needed.
+    pub(crate) fn grow(&mut self, cells: usize, ids: Ids<'_>) -> bool {
+        if self.cells.len() >= cells {
+            return true;
         }
+        if self.shorts.stale {
+            self.shorts = Shorts::default();
+            ids(&mut |id| self.shorts.push(ShortId::of(id).value()));
+        }
+        // Those that are being made are gone on with, be it with too few.
+        let more = self.more.get_or_insert_with(|| More { cells: Cells::new(cells), done: (0, 0) });
+        let (part, from) = &mut more.done;
+        let have = self.cells.len();
+        if let Some(shorts) = self.shorts.parts.get(*part) {
+            shorts.iter().skip(*from).for_each(|short| more.cells.add_from(have, *short));
+            (*part, *from) = if shorts.len() == IDS_AT_ONCE { (*part + 1, 0) } else { (*part, shorts.len()) };
+        }
+        if self.shorts.parts.get(*part).is_some_and(|part| part.len() > *from) {
+            return false;
+        }
+        if let Some(more) = self.more.take() {
+            self.cells.extend_with(more.cells);
+        }
+        self.cells.len() >= cells
     }
 
     /// Drops cells beyond those that a bank of this size keeps.
@@ -105,6 +157,7 @@ impl Sketch {
         if self.cells.len() > kept {
             self.cells = self.cells.first(kept);
         }
+        self.more = None;
     }
 
     pub(super) fn cells(&self) -> &Cells {
@@ -123,7 +176,7 @@ impl Sketch {
         self.version
     }
 
-    /// Bytes that cells and estimate take.
+    /// Bytes that cells and estimate take, beside 8 for each short id.
     pub(crate) fn bytes(&self) -> usize {
         12 * self.cells.len() + super::estimate::ESTIMATE_BYTES
     }
@@ -150,11 +203,11 @@ mod tests {
         let mut kept = Sketch::default();
         for (n, id) in ids.iter().enumerate() {
             kept.add(id);
-            if kept.outgrown() {
-                kept.grow(kept_for(n + 1), &mut |each| ids[..=n].iter().for_each(each));
+            if let Some(cells) = kept.outgrown() {
+                assert!(kept.grow(cells, &mut |each| ids[..=n].iter().for_each(each)));
             }
         }
-        kept.grow(5_000, &mut |each| ids.iter().for_each(each));
+        assert!(kept.grow(5_000, &mut |each| ids.iter().for_each(each)));
         for n in 0..10 {
             kept.add(&id(9_000 + n));
         }
@@ -165,6 +218,36 @@ mod tests {
         let anew = Sketch::of(ids.len(), &mut |each| ids.iter().rev().for_each(each));
         assert_eq!(kept.cells, anew.cells);
         assert_eq!((kept.sum, kept.len, &kept.estimate), (anew.sum, anew.len, &anew.estimate));
+    }
+
+    #[test]
+    fn cells_made_in_steps_are_those_of_the_set_whatever_comes_and_goes_meanwhile() {
+        let large: Vec<RecordId> = (0..3 * IDS_AT_ONCE as u32 + 7).map(id).collect();
+        for (comes, goes) in [(0, 0), (5, 0), (0, 3), (IDS_AT_ONCE as u32 + 9, 0), (4, 2)] {
+            let mut now: std::collections::BTreeSet<RecordId> = large.iter().copied().collect();
+            let mut kept = Sketch::of(large.len(), &mut |each| large.iter().for_each(each));
+            let before = kept.cells.len();
+            let mut steps = 0;
+            while !kept.grow(6_000, &mut |each| now.iter().for_each(each)) {
+                steps += 1;
+                assert_eq!(kept.cells.len(), before, "none is there before all are");
+                if steps == 2 {
+                    for new in (0..comes).map(|n| id(9_000_000 + n)) {
+                        kept.add(&new);
+                        now.insert(new);
+                    }
+                    for old in &large[10..10 + goes] {
+                        kept.remove(old);
+                        now.remove(old);
+                    }
+                }
+            }
+            assert!(steps >= 3, "{steps}");
+            let mut anew = Sketch::of(now.len(), &mut |each| now.iter().for_each(each));
+            while !anew.grow(6_000, &mut |each| now.iter().for_each(each)) {}
+            assert!(kept.cells == anew.cells && kept.sum == anew.sum, "{comes} came and {goes} went");
+            assert_eq!(kept.cells, Cells::of(now.iter().map(|id| ShortId::of(id).value()), 6_000));
+        }
     }
 
     #[test]

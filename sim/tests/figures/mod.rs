@@ -133,7 +133,7 @@ fn copies_of(seed: u64, link: Link) -> f64 {
 /// Copies of a body that a node of the mesh receives where so many messages in a million are lost; the mean of three seeds.
 pub fn copies(loss_ppm: u32) -> f64 {
     println!("30 nodes, all connected, 20 to 30 ms, {} % of messages lost:", loss_ppm / 10_000);
-    let link = Link { latency_ms: 20, jitter_ms: 10, loss_ppm, cut: false };
+    let link = Link { latency_ms: 20, jitter_ms: 10, loss_ppm, ..Link::default() };
     (1..=3).map(|seed| copies_of(seed, link)).sum::<f64>() / 3.0
 }
 
@@ -144,7 +144,7 @@ pub const SEEDS: u64 = 50;
 
 /// Each node knows five others, as in a fleet where nobody lists all.
 fn fleet(seed: u64, rng: &mut ChaCha8Rng) -> (World, BankId) {
-    let link = Link { latency_ms: 30, jitter_ms: 40, loss_ppm: 0, cut: false };
+    let link = Link { latency_ms: 30, jitter_ms: 40, ..Link::default() };
     let mut world = World::new(WorldConfig { seed, nodes: FLEET, link, ..WorldConfig::default() });
     let bank = world.open_bank(0, 0..FLEET);
     for n in 0..FLEET {

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use folklore_protocol::{
+    identity::Keys,
     lesson::{Lesson, LessonError},
     record::{RecordError, UnverifiedRecord},
 };
@@ -26,23 +27,18 @@ pub enum Refused {
 /// Checks records of others, each with the bytes of its body if they came along; answers in their order.
 ///
 /// Each signature is checked by itself and strictly. Checking them in batches would be twice as fast, but accepts keys and
-/// signatures that the strict rule refuses, and then two nodes would hold different sets.
+/// signatures that the strict rule refuses, and then two nodes would hold different sets. What is saved is unpacking the same
+/// author's key for each.
 pub fn check(items: &[(UnverifiedRecord, Option<Vec<u8>>)]) -> Vec<Result<Incoming, Refused>> {
     let mut out = Vec::with_capacity(items.len());
-    let work = |(): &mut (), (record, body): &(UnverifiedRecord, Option<Vec<u8>>)| {
+    let work = |keys: &mut Keys, (record, body): &(UnverifiedRecord, Option<Vec<u8>>)| {
         let body = body.as_deref().map(Lesson::from_bytes).transpose()?;
-        Ok(Incoming { record: record.clone().verify()?, body })
+        Ok(Incoming { record: record.clone().verify_with(keys)?, body })
     };
-    let checked: Result<(), Infallible> = in_order(
-        items,
-        BLOCK,
-        || (),
-        work,
-        |item| {
-            out.push(item);
-            Ok(())
-        },
-    );
+    let checked: Result<(), Infallible> = in_order(items, BLOCK, Keys::default, work, |item| {
+        out.push(item);
+        Ok(())
+    });
     match checked {
         Ok(()) => out,
     }

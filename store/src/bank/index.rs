@@ -13,7 +13,9 @@ use folklore_protocol::{
 use super::{
     BankInfo,
     facts::{Fact, RecordFact},
+    logs::Logs,
 };
+use crate::frame::Tree;
 
 #[derive(Debug, Default)]
 pub(crate) struct Index {
@@ -25,6 +27,8 @@ pub(crate) struct Index {
     bank_of: HashMap<BankId, usize>,
     pub records: HashMap<RecordId, u64>,
     pub lessons: HashMap<LessonId, u64>,
+    /// Lessons whose body was erased, or is not to be taken, and that nobody here taught again.
+    pub forgotten: HashSet<LessonId>,
     pub runs: HashMap<RunDigest, RunRef>,
     pub tasks: HashMap<String, Vec<RunDigest>>,
     pub settings: HashMap<String, SettingRef>,
@@ -33,6 +37,8 @@ pub(crate) struct Index {
     /// No own record gets a number below this one; raised after a restore.
     pub seq_floor: u64,
     pub notes: Vec<String>,
+    /// Runs under way.
+    pub logs: Logs,
 }
 
 #[derive(Debug)]
@@ -122,12 +128,14 @@ impl Index {
         self.lessons.reserve(lessons);
     }
 
-    /// Takes a fact in. The order does not matter, but for the order of a bank's records.
+    /// Takes a fact in. The order does not matter, but for the order of a bank's records, and that a body which was erased and
+    /// came again comes after it.
     pub fn apply(&mut self, fact: &Fact) {
         match fact {
             Fact::Pack(first) => self.packs.push(*first),
             Fact::Record(arrival, record) => self.add_record(*arrival, record),
             Fact::Lesson(arrival, id) => self.add_lesson(*arrival, *id),
+            Fact::Erased(Tree::Lesson, arrival, id) => self.forget(*arrival, LessonId(*id)),
             Fact::Erased(..) => {}
             Fact::Run(digest, task_key, run) => self.add_run(*digest, task_key, *run),
         }
@@ -138,7 +146,8 @@ impl Index {
             return;
         }
         let own = self.own.contains(&record.author);
-        let missing = record.body().filter(|lesson| !self.lessons.contains_key(lesson));
+        let here = |lesson: &LessonId| self.lessons.contains_key(lesson) || self.forgotten.contains(lesson);
+        let missing = record.body().filter(|lesson| !here(lesson));
         let bank = self.bank_mut(&record.bank);
         bank.records.push((arrival, record.id));
         let highest = bank.highest_seq.entry(record.author).or_default();
@@ -149,7 +158,21 @@ impl Index {
         bank.missing.extend(missing);
     }
 
+    fn forget(&mut self, arrival: u64, lesson: LessonId) {
+        match self.lessons.get(&lesson) {
+            // It came again, later.
+            Some(held) if *held > arrival => return,
+            Some(_) => self.lessons.remove(&lesson),
+            None => None,
+        };
+        self.forgotten.insert(lesson);
+        for bank in &mut self.banks {
+            bank.missing.remove(&lesson);
+        }
+    }
+
     fn add_lesson(&mut self, arrival: u64, lesson: LessonId) {
+        self.forgotten.remove(&lesson);
         if self.lessons.insert(lesson, arrival).is_none() {
             for bank in &mut self.banks {
                 bank.missing.remove(&lesson);

@@ -47,6 +47,23 @@ impl Unreadable {
     }
 }
 
+/// How many lessons and records are held, and a digest of which. Against mistakes, not against forgery: ids are hashes, so
+/// sums of their words tell sets apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Holding {
+    pub lessons: u64,
+    pub records: u64,
+    digest: [u64; 2],
+}
+
+impl Holding {
+    fn add(&mut self, what: u64, id: &[u8; 32]) {
+        for (lane, word) in self.digest.iter_mut().zip(id.as_chunks::<8>().0) {
+            *lane = lane.wrapping_add(u64::from_le_bytes(*word).wrapping_mul(2 * what + 1));
+        }
+    }
+}
+
 /// Reads values, keeping the last pack at hand: neighbours are often read one after the other.
 pub(super) struct Reader<'a> {
     store: &'a Store,
@@ -61,11 +78,7 @@ impl<'a> Reader<'a> {
     /// The value under an arrival number, its parts put together; `None` if it was erased.
     pub fn fetch(&mut self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
         let fetched = self.find(tree, arrival);
-        if let Err(ReadError::Damaged { what, detail }) = &fetched {
-            self.store.0.unreadable.note(what, detail);
-            self.store.0.disk.doubtful.store(true, Ordering::Relaxed);
-        }
-        fetched
+        self.noted(fetched)
     }
 
     fn find(&mut self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
@@ -86,6 +99,20 @@ impl<'a> Reader<'a> {
             place = self.store.index().pack_of(arrival).filter(|now| *now != first);
         }
         self.alone(key)
+    }
+
+    /// As [`Reader::fetch`], of a value that is never in a pack.
+    pub fn fetch_alone(&mut self, tree: Tree, arrival: u64) -> Result<Option<Vec<u8>>, ReadError> {
+        let fetched = self.alone(Key::first(tree, arrival));
+        self.noted(fetched)
+    }
+
+    fn noted<T>(&self, fetched: Result<T, ReadError>) -> Result<T, ReadError> {
+        if let Err(ReadError::Damaged { what, detail }) = &fetched {
+            self.store.0.unreadable.note(what, detail);
+            self.store.0.disk.doubtful.store(true, Ordering::Relaxed);
+        }
+        fetched
     }
 
     /// A value that is in no pack.
@@ -221,10 +248,14 @@ impl Store {
     }
 
     /// Calls `f` with each lesson whose body is here, in the order in which the bodies came.
-    pub fn for_each_lesson(&self, mut f: impl FnMut(&Lesson)) -> Result<(), ReadError> {
-        let durable = self.0.queue.durable();
-        let mut lessons: Vec<(u64, LessonId)> =
-            self.index().lessons.iter().map(|(id, a)| (*a, *id)).filter(|(a, _)| *a < durable).collect();
+    pub fn for_each_lesson(&self, f: impl FnMut(&Lesson)) -> Result<(), ReadError> {
+        self.for_each_lesson_from(0, f)
+    }
+
+    /// As [`Store::for_each_lesson`], for those that came with this arrival number or later.
+    pub(crate) fn for_each_lesson_from(&self, first: u64, mut f: impl FnMut(&Lesson)) -> Result<(), ReadError> {
+        let mut lessons = self.lesson_arrivals();
+        lessons.retain(|(arrival, _)| *arrival >= first);
         lessons.sort_unstable();
         let read = |reader: &mut Reader<'_>, (arrival, id): &(u64, LessonId)| reader.lesson(*arrival, id);
         in_order(
@@ -234,6 +265,66 @@ impl Store {
             read,
             |lesson| lesson.map(|lesson| lesson.iter().for_each(&mut f)),
         )
+    }
+
+    fn lesson_arrivals(&self) -> Vec<(u64, LessonId)> {
+        let durable = self.0.queue.durable();
+        self.index().lessons.iter().map(|(id, a)| (*a, *id)).filter(|(a, _)| *a < durable).collect()
+    }
+
+    /// As [`Store::for_each_record`], for those that came with this arrival number or later.
+    pub(crate) fn for_each_record_from(
+        &self,
+        bank: &BankId,
+        first: u64,
+        mut f: impl FnMut(&Record),
+    ) -> Result<(), ReadError> {
+        let all = self.arrivals(bank);
+        let known = all.partition_point(|(arrival, _)| *arrival < first);
+        self.read_records(all.get(known..).unwrap_or_default(), |record| f(record))
+    }
+
+    /// What is held below an arrival number, and durable.
+    pub(crate) fn holding(&self, below: u64) -> Holding {
+        let below = below.min(self.0.queue.durable());
+        let index = self.index();
+        let mut out = Holding::default();
+        for (id, _) in index.lessons.iter().filter(|(_, arrival)| **arrival < below) {
+            out.lessons += 1;
+            out.add(1, &id.0);
+        }
+        for bank in index.banks.iter().filter(|bank| bank.info.is_some()) {
+            let records = bank.records.partition_point(|(arrival, _)| *arrival < below);
+            out.records += records as u64;
+            for (_, id) in bank.records.iter().take(records) {
+                out.add(2, &id.0);
+            }
+        }
+        out
+    }
+
+    /// Up to which arrival number, exclusive, everything durable is known to somebody who knows so many lessons and records of
+    /// this bank and no others; `lesson` and `record` say whether they know one, and are asked only where the numbers differ.
+    pub(crate) fn covered(
+        &self,
+        known: (usize, usize),
+        lesson: impl Fn(&LessonId) -> bool,
+        record: impl Fn(&BankId, &RecordId) -> bool,
+    ) -> u64 {
+        let durable = self.0.queue.durable();
+        let held = self.holding(durable);
+        if known == (held.lessons as usize, held.records as usize) {
+            return durable;
+        }
+        let unknown = self.lesson_arrivals().into_iter().filter(|(_, id)| !lesson(id)).map(|(arrival, _)| arrival);
+        let first = unknown.min().unwrap_or(durable);
+        let banks: Vec<BankId> = self.banks().into_iter().map(|bank| bank.id).collect();
+        // Records come in order, so the first that is unknown ends the search in its bank.
+        let of_bank = |id: &BankId| {
+            let arrivals = self.arrivals(id);
+            arrivals.into_iter().find(|(_, known)| !record(id, known)).map(|(arrival, _)| arrival)
+        };
+        banks.iter().filter_map(of_bank).chain([first]).min().unwrap_or(durable)
     }
 
     /// Lessons that records of the bank teach and whose body is not here, sorted.
@@ -267,6 +358,20 @@ impl Store {
     /// The digests of a task's runs, in the order in which they came: a task may have more runs than fit into memory.
     pub fn run_digests_of_task(&self, task_key: &str) -> Vec<RunDigest> {
         self.index().tasks.get(task_key).cloned().unwrap_or_default()
+    }
+
+    /// The digests of all runs held, in the order in which they came.
+    pub fn run_digests(&self) -> Vec<RunDigest> {
+        let durable = self.0.queue.durable();
+        let mut runs: Vec<(u64, RunDigest)> = self
+            .index()
+            .runs
+            .iter()
+            .map(|(digest, run)| (run.arrival, *digest))
+            .filter(|(at, _)| *at < durable)
+            .collect();
+        runs.sort_unstable();
+        runs.into_iter().map(|(_, digest)| digest).collect()
     }
 
     /// The runs whose digest in hex begins so: none, the one, or two of several.

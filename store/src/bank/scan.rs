@@ -20,6 +20,7 @@ use super::{
     count::Tally,
     facts::{Fact, RecordFact},
     index::{Index, RunRef, SettingRef},
+    logs,
     parallel::in_order,
     summary::{Loaded, Summary},
 };
@@ -106,13 +107,14 @@ impl Scan {
     pub fn quick(db: &sled::Db, loaded: Loaded) -> Result<Option<Self>, sled::Error> {
         let tally = loaded.tally;
         let mut scan = Self::default();
-        for tree in [Tree::Setting, Tree::Bank, Tree::Note] {
+        for tree in [Tree::Setting, Tree::Bank, Tree::Note, Tree::Log] {
             for entry in db.scan_prefix([tree.letter()]) {
                 let (key, value) = entry?;
                 scan.entry(&key, &value);
             }
             scan.finish();
         }
+        scan.index.logs.settle();
         let alone = scan.tally.items;
         let (walked, read) = thread::scope(|scope| {
             let index = &mut scan.index;
@@ -185,6 +187,7 @@ impl Scan {
         }
         scan.finish();
         scan.packs(&packs);
+        scan.index.logs.settle();
         for bank in &mut scan.index.banks {
             // A bank from before there were packs has records outside of them.
             bank.records.sort_unstable();
@@ -277,13 +280,20 @@ impl Scan {
     fn take(&mut self, value: &Value) -> Result<[u8; 32], String> {
         let arrival = value.first.arrival;
         let bytes = value.bytes.as_slice();
+        if value.first.tree == Tree::Log {
+            match value.kind {
+                Kind::Erased => self.index.logs.meet_free(arrival, value.generation),
+                Kind::Value => self.index.logs.meet(value.first, value.generation, value.parts, bytes)?,
+            }
+            return Ok(logs::identity(arrival));
+        }
         if matches!(value.first.tree, Tree::Record | Tree::Lesson) || value.kind == Kind::Erased {
             let (fact, identity) = fact_of(value.kind, value.first, bytes)?;
             self.learn(&fact);
             return Ok(identity);
         }
         match value.first.tree {
-            Tree::Record | Tree::Lesson => Err("a value of another kind".into()),
+            Tree::Record | Tree::Lesson | Tree::Log => Err("a value of another kind".into()),
             Tree::Run => {
                 let (head, _) = RunHead::split_off(bytes).map_err(|e| e.to_string())?;
                 let (generation, parts) = (value.generation, value.parts);
@@ -455,7 +465,9 @@ fn fact_of(kind: Kind, key: Key, bytes: &[u8]) -> Result<(Fact, [u8; 32]), Strin
             let id = LessonId::of(bytes);
             Ok((Fact::Lesson(arrival, id), id.0))
         }
-        Tree::Bank | Tree::Note | Tree::Setting | Tree::Run => Err("a value that is never in a pack".into()),
+        Tree::Bank | Tree::Log | Tree::Note | Tree::Setting | Tree::Run => {
+            Err("a value that is never in a pack".into())
+        }
     }
 }
 

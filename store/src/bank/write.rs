@@ -17,6 +17,7 @@ use super::{
     Admission, BankInfo, Batch, ClaimOutcome, Incoming, MAX_SETTING_BYTES, SETTING_OWN, SETTING_PREFIX, Store, Written,
     facts::{Fact, RecordFact},
     index::{Index, OwnState, RunRef, SettingRef},
+    logs,
     parallel::in_order,
     queue::Group,
     scan,
@@ -29,17 +30,20 @@ use crate::{
 
 /// A group being planned: what goes to disk, and what the index learns when it is queued.
 pub(super) struct Plan<'a> {
-    index: &'a Index,
+    pub(super) index: &'a Index,
     session: u64,
-    group: Group,
+    pub(super) group: Group,
     packer: Packer,
     adds: Vec<Add>,
     new_lessons: HashSet<LessonId>,
     new_records: HashSet<RecordId>,
     new_runs: HashMap<RunDigest, RunRef>,
+    /// What becomes of the logs of runs under way.
+    pub(super) logs: Option<logs::Change>,
 }
 
-enum Add {
+pub(super) enum Add {
+    Logs(logs::Change),
     Bank(BankInfo),
     Setting(String, SettingRef),
     Note(String),
@@ -59,11 +63,21 @@ impl<'a> Plan<'a> {
             new_lessons: HashSet::new(),
             new_records: HashSet::new(),
             new_runs: HashMap::new(),
+            logs: None,
         }
     }
 
     /// As [`Plan::put`], for the small values that are many: into a pack.
     fn pack(&mut self, tree: Tree, value: &[u8], identity: [u8; 32]) -> Result<u64, WriteError> {
+        self.pack_as(Kind::Value, tree, value, identity)
+    }
+
+    /// Says that a body, which is not here, is not to be taken.
+    pub(super) fn pack_erased(&mut self, id: &LessonId) -> Result<u64, WriteError> {
+        self.pack_as(Kind::Erased, Tree::Lesson, &id.0, id.0)
+    }
+
+    fn pack_as(&mut self, kind: Kind, tree: Tree, value: &[u8], identity: [u8; 32]) -> Result<u64, WriteError> {
         if value.len() > frame::MAX_PART_BYTES {
             return Err(WriteError::TooLarge {
                 what: "a record or body",
@@ -73,7 +87,7 @@ impl<'a> Plan<'a> {
         }
         let arrival = self.group.next_arrival;
         let key = Key::first(tree, arrival);
-        let frame = Frame { key, kind: Kind::Value, parts: 1, generation: self.session << 32, payload: value };
+        let frame = Frame { key, kind, parts: 1, generation: self.session << 32, payload: value };
         let full = self.packer.push(&frame);
         self.put_pack(full);
         self.group.next_arrival = arrival + 1;
@@ -92,18 +106,40 @@ impl<'a> Plan<'a> {
     fn finish(mut self) -> (Group, Vec<Add>) {
         let last = self.packer.take();
         self.put_pack(last);
+        self.adds.extend(self.logs.map(Add::Logs));
         (self.group, self.adds)
     }
 
     fn put(&mut self, tree: Tree, value: &[u8], identity: [u8; 32]) -> Result<(u64, u16), WriteError> {
+        self.put_as(tree, value, |_| identity)
+    }
+
+    /// As [`Plan::put`], known to the count by what `identity` makes of the arrival number.
+    pub(super) fn put_as(
+        &mut self,
+        tree: Tree,
+        value: &[u8],
+        identity: impl FnOnce(u64) -> [u8; 32],
+    ) -> Result<(u64, u16), WriteError> {
         let arrival = self.group.next_arrival;
-        let parts = self.put_at(tree, arrival, self.session << 32, value)?;
+        let parts = self.put_at(tree, arrival, self.session_generation(), value)?;
         self.group.next_arrival = arrival + 1;
-        self.group.items.push((tree, arrival, identity));
+        self.group.items.push((tree, arrival, identity(arrival)));
         Ok((arrival, parts))
     }
 
-    fn put_at(&mut self, tree: Tree, arrival: u64, generation: u64, value: &[u8]) -> Result<u16, WriteError> {
+    /// The generation of a value that takes no other's place.
+    pub(super) fn session_generation(&self) -> u64 {
+        self.session << 32
+    }
+
+    pub(super) fn put_at(
+        &mut self,
+        tree: Tree,
+        arrival: u64,
+        generation: u64,
+        value: &[u8],
+    ) -> Result<u16, WriteError> {
         let frames = frame::split(tree, arrival, generation, value).ok_or(WriteError::TooLarge {
             what: "a value",
             len: value.len(),
@@ -115,7 +151,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The generation of a value that takes the place of one with `generation`.
-    fn after(&self, generation: u64) -> u64 {
+    pub(super) fn after(&self, generation: u64) -> u64 {
         (generation + 1).max(self.session << 32)
     }
 
@@ -134,7 +170,12 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
+    /// Stores a body that came from elsewhere. One that was forgotten here does not come back so.
     fn lesson(&mut self, lesson: &Lesson) -> Result<bool, WriteError> {
+        if self.index.forgotten.contains(&lesson.id()) { Ok(false) } else { self.own_lesson(lesson) }
+    }
+
+    fn own_lesson(&mut self, lesson: &Lesson) -> Result<bool, WriteError> {
         if self.has_lesson(&lesson.id()) {
             return Ok(false);
         }
@@ -226,6 +267,92 @@ impl<'a> Plan<'a> {
         self.adds.push(Add::Own(author, states));
         Ok(())
     }
+
+    /// Numbers and signs claims, and plans them with their bodies, runs and settings. The author is adopted already.
+    pub(super) fn write(
+        &mut self,
+        bank: BankId,
+        keypair: &Keypair,
+        at_ms: u64,
+        batch: Batch,
+        settings: &[(String, Vec<u8>)],
+    ) -> Result<Written, WriteError> {
+        let author = keypair.author();
+        let state = self.index.bank(&bank).filter(|b| b.info.is_some()).ok_or(WriteError::UnknownBank(bank))?;
+        let mut seq = self.index.next_seq(&bank, &author);
+        let own = state.own.get(&author);
+        let mut stands: HashMap<LessonId, Word> = HashMap::new();
+        // First each claim's number, which is what order is needed for; a signature takes twenty times the rest.
+        let mut numbered: Vec<Numbered> = Vec::with_capacity(batch.claims.len());
+        for (index, (claim, body)) in batch.claims.into_iter().enumerate() {
+            if body.as_ref().is_some_and(|body| claim.body() != Some(body.id())) {
+                return Err(WriteError::Body { index });
+            }
+            let lesson = claim.lesson_id();
+            let taught = matches!(claim, Claim::Taught { .. });
+            let held = lesson.and_then(|lesson| {
+                let before = || own?.stands.get(&lesson).map(|s| Word { by: By::Record(s.record), taught: s.taught });
+                stands.get(&lesson).copied().or_else(before)
+            });
+            if let Some(Word { by, taught: true }) = held
+                && taught
+                && batch.skip_if_taught
+            {
+                numbered.push(Numbered { body, what: What::Known(by) });
+                continue;
+            }
+            let this = seq.ok_or(WriteError::SeqExhausted(bank))?;
+            seq = this.checked_add(1);
+            let withdrawn = matches!(claim, Claim::Withdrawn { .. });
+            if let Some(lesson) = lesson.filter(|_| taught || withdrawn) {
+                stands.insert(lesson, Word { by: By::Claim(numbered.len()), taught });
+            }
+            self.group.seq_bound = this.saturating_add(1);
+            numbered.push(Numbered { body, what: What::Sign(this, claim) });
+        }
+        let mut signed = Vec::with_capacity(numbered.len());
+        let sign = |(): &mut (), claim: &Numbered| match &claim.what {
+            What::Known(_) => None,
+            What::Sign(seq, claim) => Some(Record::sign(keypair, bank, *seq, at_ms, claim.clone())),
+        };
+        in_order(
+            &numbered,
+            SIGNED_AT_ONCE,
+            || (),
+            sign,
+            |record| {
+                let index = signed.len();
+                signed.push(record.transpose().map_err(|source| WriteError::Claim { index, source })?);
+                Ok::<(), WriteError>(())
+            },
+        )?;
+        let mut written = Written::default();
+        for (Numbered { body, what }, record) in numbered.iter().zip(&signed) {
+            if let Some(body) = body {
+                self.own_lesson(body)?;
+            }
+            let outcome = match (record, what) {
+                (Some(record), _) => {
+                    self.record(record)?;
+                    ClaimOutcome::Written(record.clone())
+                }
+                (None, What::Known(By::Record(id))) => ClaimOutcome::Known(*id),
+                (None, What::Known(By::Claim(at))) => {
+                    let record = signed.get(*at).and_then(Option::as_ref);
+                    ClaimOutcome::Known(record.map_or(RecordId([0; 32]), Record::id))
+                }
+                (None, What::Sign(..)) => continue,
+            };
+            written.claims.push(outcome);
+        }
+        for run in &batch.runs {
+            written.runs.push(self.run(run)?);
+        }
+        for (name, value) in settings {
+            self.setting(name, value)?;
+        }
+        Ok(written)
+    }
 }
 
 impl Index {
@@ -249,6 +376,7 @@ impl Index {
                     }
                 }
                 Add::SeqFloor(floor) => self.seq_floor = floor,
+                Add::Logs(change) => self.logs.learn(change),
             }
         }
     }
@@ -397,92 +525,18 @@ impl Store {
         batch: Batch,
         settings: &[(String, Vec<u8>)],
     ) -> Result<Written, WriteError> {
-        if settings.iter().any(|(name, _)| name.starts_with(SETTING_PREFIX)) {
-            return Err(WriteError::Reserved(SETTING_PREFIX));
-        }
-        let author = keypair.author();
-        self.adopt(author)?;
-        self.group(|_, plan| {
-            let state = plan.index.bank(&bank).filter(|b| b.info.is_some()).ok_or(WriteError::UnknownBank(bank))?;
-            let mut seq = plan.index.next_seq(&bank, &author);
-            let own = state.own.get(&author);
-            let mut stands: HashMap<LessonId, Word> = HashMap::new();
-            // First each claim's number, which is what order is needed for; a signature takes twenty times the rest.
-            let mut numbered: Vec<Numbered> = Vec::with_capacity(batch.claims.len());
-            for (index, (claim, body)) in batch.claims.into_iter().enumerate() {
-                if body.as_ref().is_some_and(|body| claim.body() != Some(body.id())) {
-                    return Err(WriteError::Body { index });
-                }
-                let lesson = claim.lesson_id();
-                let taught = matches!(claim, Claim::Taught { .. });
-                let held = lesson.and_then(|lesson| {
-                    let before =
-                        || own?.stands.get(&lesson).map(|s| Word { by: By::Record(s.record), taught: s.taught });
-                    stands.get(&lesson).copied().or_else(before)
-                });
-                if let Some(Word { by, taught: true }) = held
-                    && taught
-                    && batch.skip_if_taught
-                {
-                    numbered.push(Numbered { body, what: What::Known(by) });
-                    continue;
-                }
-                let this = seq.ok_or(WriteError::SeqExhausted(bank))?;
-                seq = this.checked_add(1);
-                let withdrawn = matches!(claim, Claim::Withdrawn { .. });
-                if let Some(lesson) = lesson.filter(|_| taught || withdrawn) {
-                    stands.insert(lesson, Word { by: By::Claim(numbered.len()), taught });
-                }
-                plan.group.seq_bound = this.saturating_add(1);
-                numbered.push(Numbered { body, what: What::Sign(this, claim) });
-            }
-            let mut signed = Vec::with_capacity(numbered.len());
-            let sign = |(): &mut (), claim: &Numbered| match &claim.what {
-                What::Known(_) => None,
-                What::Sign(seq, claim) => Some(Record::sign(keypair, bank, *seq, at_ms, claim.clone())),
-            };
-            in_order(
-                &numbered,
-                SIGNED_AT_ONCE,
-                || (),
-                sign,
-                |record| {
-                    let index = signed.len();
-                    signed.push(record.transpose().map_err(|source| WriteError::Claim { index, source })?);
-                    Ok::<(), WriteError>(())
-                },
-            )?;
-            let mut written = Written::default();
-            for (Numbered { body, what }, record) in numbered.iter().zip(&signed) {
-                if let Some(body) = body {
-                    plan.lesson(body)?;
-                }
-                let outcome = match (record, what) {
-                    (Some(record), _) => {
-                        plan.record(record)?;
-                        ClaimOutcome::Written(record.clone())
-                    }
-                    (None, What::Known(By::Record(id))) => ClaimOutcome::Known(*id),
-                    (None, What::Known(By::Claim(at))) => {
-                        let record = signed.get(*at).and_then(Option::as_ref);
-                        ClaimOutcome::Known(record.map_or(RecordId([0; 32]), Record::id))
-                    }
-                    (None, What::Sign(..)) => continue,
-                };
-                written.claims.push(outcome);
-            }
-            for run in &batch.runs {
-                written.runs.push(plan.run(run)?);
-            }
-            for (name, value) in settings {
-                plan.setting(name, value)?;
-            }
-            Ok(written)
-        })
+        unreserved(settings)?;
+        self.adopt(keypair.author())?;
+        self.group(|_, plan| plan.write(bank, keypair, at_ms, batch, settings))
+    }
+
+    /// Returns once everything that is queued is durable.
+    pub(super) fn settle_queue(&self) -> Result<(), WriteError> {
+        self.0.queue.wait(self.0.queue.tail(), &self.0.disk)
     }
 
     /// Takes an author whose key signs here into the books, once: its records are looked through for numbers and stands.
-    fn adopt(&self, author: AuthorId) -> Result<(), WriteError> {
+    pub(super) fn adopt(&self, author: AuthorId) -> Result<(), WriteError> {
         if self.index().own.contains(&author) {
             return Ok(());
         }
@@ -491,7 +545,7 @@ impl Store {
                 return Ok(());
             }
             // Records still on their way to disk cannot be read yet.
-            store.0.queue.wait(store.0.queue.tail(), &store.0.disk)?;
+            store.settle_queue()?;
             let mut states = Vec::new();
             for bank in plan.index.banks.iter().filter(|b| b.highest_seq.contains_key(&author)) {
                 let mut own = OwnState::default();
@@ -518,5 +572,13 @@ impl Store {
             }
             plan.setting(name, value)
         })
+    }
+}
+
+/// Names that the bank keeps for itself are nobody else's to set.
+pub(super) fn unreserved(settings: &[(String, Vec<u8>)]) -> Result<(), WriteError> {
+    match settings.iter().any(|(name, _)| name.starts_with(SETTING_PREFIX)) {
+        true => Err(WriteError::Reserved(SETTING_PREFIX)),
+        false => Ok(()),
     }
 }

@@ -4,7 +4,7 @@ use std::{ops::Bound, sync::Arc};
 
 use folklore_protocol::LessonId;
 
-use super::{Catalogue, Entry};
+use super::{Catalogue, shelf::Entry};
 use crate::{
     embed::{EmbedError, Embedder, EmbedderIdentity},
     index::dense::DenseError,
@@ -46,7 +46,9 @@ impl Catalogue {
         let mut inner = self.write();
         // What would be redacted does not leave this node, and is not shown either.
         let shown = |(slot, entry): (usize, &Entry)| {
-            entry.secret.is_none().then(|| u32::try_from(slot).ok().map(|slot| (slot, entry.id.0))).flatten()
+            (entry.secret == 0 && !entry.gone)
+                .then(|| u32::try_from(slot).ok().map(|slot| (slot, entry.id.0)))
+                .flatten()
         };
         let lessons: Vec<(u32, [u8; 32])> = inner.entries.iter().enumerate().filter_map(shown).collect();
         let identity = embedder.identity().clone();
@@ -104,7 +106,7 @@ impl Catalogue {
         let mut inner = self.write();
         let mut taken = 0;
         for (id, vectors) in made {
-            let Some(slot) = inner.by_id.get(id).copied() else { continue };
+            let Some(slot) = inner.slot(id) else { continue };
             if !inner.waiting.as_ref().is_some_and(|waiting| waiting.contains(&slot)) {
                 continue;
             }

@@ -16,6 +16,7 @@ use serde::Serialize;
 pub use sets::{OWN, SetError, all_shared, own, read_jsonl, shared};
 
 use crate::embed::{EmbedError, Embedder};
+use crate::index::SlotSet;
 use crate::index::dense::DenseIndex;
 use crate::index::lexical::{LexicalIndex, LexicalQuery};
 use crate::recall::gate::Gate;
@@ -185,7 +186,11 @@ pub fn evaluate(set: &Set, embedder: &Arc<dyn Embedder>, options: &EvalOptions) 
     let mut by_system: [Vec<QueryFigures>; 3] = Default::default();
     let mut gate = GateReport::default();
     for query in set.queries.iter().filter(|query| options.half.has(&query.text)) {
-        let open = |slot: u32| query.exclude != Some(slot as usize);
+        let open: SlotSet = (0u32..)
+            .zip(&set.docs)
+            .map(|(slot, _)| slot)
+            .filter(|slot| query.exclude != Some(*slot as usize))
+            .collect();
         let shown = RankOptions { filter: Some(&open), ..RankOptions::default() };
         let first = ranker.rank(&query.text, &shown).hits.first().and_then(|hit| hit.slot());
         let is_relevant = |slot: u32| query.relevant.iter().any(|(place, _)| *place == slot as usize);
@@ -198,9 +203,9 @@ pub fn evaluate(set: &Set, embedder: &Arc<dyn Embedder>, options: &EvalOptions) 
         gate.on_topic_answered += usize::from(first.is_some());
         gate.on_topic_right += usize::from(first.is_some_and(is_relevant));
         let words = LexicalQuery::new(&query.text);
-        let by_words = lexical.search(&lexical.weigh(&words, &[]), DEPTH, &open);
+        let by_words = lexical.search(&lexical.weigh(&words, &[]), DEPTH, Some(&open));
         let vector = embedder.embed_one(&query.text)?;
-        let by_meaning = vector.map_or_else(Vec::new, |vector| dense.search(&vector, DEPTH, &open));
+        let by_meaning = vector.map_or_else(Vec::new, |vector| dense.search_in(&vector, DEPTH, &open));
         let all = RankOptions { k: DEPTH, min_score: Some(f32::NEG_INFINITY), ..shown };
         let hybrid = ranker.rank(&query.text, &all).hits;
         let slots = |found: Vec<(u32, f32)>| found.into_iter().map(|(slot, _)| slot as usize).collect::<Vec<_>>();

@@ -4,8 +4,9 @@
 //! commits and merges: an added document is found only after a commit, a commit costs files and milliseconds, and its
 //! tokenisers know neither compounds with parts nor which share of a query a document covers, which the gate needs. Here
 //! an added lesson is found at once, scores depend on the set of documents and on nothing else, lessons that are not
-//! held can compete, and it all is the few hundred lines below. The index is not persisted: it is a pure function of the
-//! bank's text and is rebuilt from it at opening, at the rate that `benches/lexical.rs` prints beside the memory it takes.
+//! held can compete, and it all is the few hundred lines below. The index may be [stored] in a file that is mapped at the next
+//! opening, and what came since is added in memory. It is a pure function of the bank's text: without a file it is made anew, at the
+//! rate that `benches/lexical.rs` prints beside the memory it takes.
 //!
 //! Layout: a document is a *place*, given out in ascending order and never again, so that postings are only appended to.
 //! Each term has its places and each place its terms, both packed ([`packed`]). Removing marks a place and takes the
@@ -14,15 +15,19 @@
 mod background;
 mod packed;
 mod query;
+mod stored;
 
 use std::collections::HashMap;
 
 pub use query::{LexicalQuery, Match, TermCounts, Weighed};
 
-use super::{Filter, keep_best};
+use std::sync::{Mutex, PoisonError};
+
+use super::{SlotSet, keep_best};
 use crate::index::tokens::{chunk_terms, chunks};
 use background::{BACKGROUND_DOCS, background_share};
 use packed::Unpack;
+use stored::{Base, TermRef};
 
 /// How soon more of the same term stops counting (Robertson and Zaragoza 2009).
 const K1: f32 = 1.2;
@@ -39,14 +44,22 @@ const CHUNK_BYTES_MAX: usize = 24;
 const REWRITE_MIN: usize = 1024;
 /// The length of a removed document: longer than any can be, whose text is bounded.
 const REMOVED: u32 = u32::MAX;
+/// No place.
+const NONE: u32 = u32::MAX;
+/// Sums that are kept for queries to come: as many as are asked at a time.
+const SUMS_KEPT: usize = 4;
+/// Postings that are read in the time that it takes to read one document: a miss of the cache and some ninety terms.
+const POSTINGS_PER_DOCUMENT: usize = 64;
 /// A sum of floats may be off by this share of itself.
 const ROUNDING: f32 = 1e-5;
 
 /// What is known of a term.
 #[derive(Debug)]
 struct Term {
-    /// The places that have it, ascending, and how often; of removed documents too.
+    /// The places that have it, ascending, and how often; of removed documents too. Without those in the file.
     postings: Vec<u8>,
+    /// Where the first of them is counted from: behind the last one in the file.
+    from: u64,
     last: Option<u32>,
     /// Documents held that have it.
     documents: u32,
@@ -58,10 +71,9 @@ struct Term {
     background: f32,
 }
 
-/// One document in the index.
+/// Where the terms of a document that is not in the file are.
 #[derive(Clone, Copy, Debug)]
 struct Document {
-    slot: u32,
     block: u32,
     start: u32,
     bytes: u32,
@@ -81,18 +93,34 @@ pub struct Strangers(HashMap<String, u32>);
 /// removed.
 #[derive(Debug, Default)]
 pub struct LexicalIndex {
+    /// What was read from a file.
+    base: Base,
+    /// Documents in the file, the first places; none once the postings were written anew.
+    stored_documents: usize,
+    /// Numbers of terms that the file does not have, and goes on from those that it has.
     term_ids: HashMap<Box<str>, u32>,
     /// The terms of chunks of text met lately: a bank's words come again and again, and looking one up takes a tenth of
     /// taking it apart.
     chunks: HashMap<Box<str>, Box<[u32]>>,
+    /// Terms that the file does not have.
     terms: Vec<Term>,
+    /// Terms that the file has and that something was added to or taken from since.
+    changed: HashMap<u32, Term>,
+    /// The slot of each place.
+    slots: Vec<u32>,
+    /// The documents that are not in the file.
     documents: Vec<Document>,
     /// Terms of each document, counted with repetition; [`REMOVED`] once it is.
     lengths: Vec<u32>,
     blocks: Vec<Vec<u8>>,
-    place_of_slot: HashMap<u32, u32>,
+    /// The place of each slot, or [`NONE`].
+    place_of_slot: Vec<u32>,
+    /// Slots that have a place.
+    held: usize,
     /// Terms of all documents held, counted with repetition.
     length_sum: u64,
+    /// Sums of zeros, one a place, for the next query: making them takes longer than most queries.
+    sums: Mutex<Vec<Vec<f32>>>,
 }
 
 impl LexicalIndex {
@@ -105,20 +133,22 @@ impl LexicalIndex {
     /// Documents held.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.place_of_slot.len()
+        self.held
     }
 
     /// Whether no document is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.place_of_slot.is_empty()
+        self.held == 0
     }
 
     /// Bytes of packed postings and documents.
     #[must_use]
     pub fn packed_bytes(&self) -> usize {
-        let postings: usize = self.terms.iter().map(|term| term.postings.len()).sum();
-        postings + self.blocks.iter().map(Vec::len).sum::<usize>()
+        let ids = 0..self.terms_known();
+        let postings: usize = ids.filter_map(|id| self.term_at(id)).map(|t| t.stored.len() + t.added.len()).sum();
+        let stored: usize = (0..self.stored_documents).map(|place| self.base.document(place).len()).sum();
+        postings + stored + self.blocks.iter().map(Vec::len).sum::<usize>()
     }
 
     /// Indexes `texts` together as the document of `slot`, in place of what `slot` had before.
@@ -129,14 +159,14 @@ impl LexicalIndex {
         let length = u32::try_from(ids.len()).unwrap_or(REMOVED).min(REMOVED - 1);
         ids.sort_unstable();
         // A slot is a u32 and a rewrite keeps places below twice the slots; what is beyond is not indexed.
-        let Ok(place) = u32::try_from(self.documents.len()) else { return };
+        let Some(place) = u32::try_from(self.slots.len()).ok().filter(|place| *place != NONE) else { return };
         let mut bytes = Vec::with_capacity(2 * ids.len());
         let mut last = None;
         for same in ids.chunk_by(|a, b| a == b) {
             let (Some(&id), Ok(count)) = (same.first(), u32::try_from(same.len())) else { continue };
             packed::push(&mut bytes, last, id, count);
             last = Some(id);
-            if let Some(term) = self.terms.get_mut(id as usize) {
+            if let Some(term) = self.term_mut(id) {
                 packed::push(&mut term.postings, term.last, place, count);
                 term.last = Some(place);
                 term.documents += 1;
@@ -152,10 +182,87 @@ impl LexicalIndex {
         if let Some(block) = self.blocks.last_mut() {
             block.extend_from_slice(&bytes);
         }
-        self.documents.push(Document { slot, block: block as u32, start: start as u32, bytes: bytes.len() as u32 });
+        self.documents.push(Document { block: block as u32, start: start as u32, bytes: bytes.len() as u32 });
+        self.slots.push(slot);
         self.lengths.push(length);
         self.length_sum += u64::from(length);
-        self.place_of_slot.insert(slot, place);
+        self.set_place(slot, place);
+        self.held += 1;
+    }
+
+    fn set_place(&mut self, slot: u32, place: u32) {
+        if self.place_of_slot.len() <= slot as usize {
+            self.place_of_slot.resize(slot as usize + 1, NONE);
+        }
+        if let Some(held) = self.place_of_slot.get_mut(slot as usize) {
+            *held = place;
+        }
+    }
+
+    fn place(&self, slot: u32) -> Option<u32> {
+        self.place_of_slot.get(slot as usize).copied().filter(|place| *place != NONE)
+    }
+
+    /// Terms that have a number.
+    fn terms_known(&self) -> u32 {
+        (self.base.terms() + self.terms.len()) as u32
+    }
+
+    /// Whether postings in the file are still a part of the index.
+    fn stored_postings_hold(&self) -> bool {
+        self.stored_documents == self.base.documents()
+    }
+
+    /// A term by its number.
+    fn term_at(&self, id: u32) -> Option<TermRef<'_>> {
+        if let Some(own) = (id as usize).checked_sub(self.base.terms()) {
+            return self.terms.get(own).map(|term| TermRef::of_term(&[], term));
+        }
+        let mut stored = self.base.term(id)?;
+        if !self.stored_postings_hold() {
+            stored.postings = &[];
+        }
+        Some(match self.changed.get(&id) {
+            Some(term) => TermRef::of_term(stored.postings, term),
+            None => TermRef::of_stored(stored),
+        })
+    }
+
+    /// A term by its number, to be changed.
+    fn term_mut(&mut self, id: u32) -> Option<&mut Term> {
+        if let Some(own) = (id as usize).checked_sub(self.base.terms()) {
+            return self.terms.get_mut(own);
+        }
+        if let std::collections::hash_map::Entry::Vacant(vacant) = self.changed.entry(id) {
+            let stored = self.base.term(id)?;
+            vacant.insert(Term {
+                postings: Vec::new(),
+                from: stored.last.map_or(0, |last| u64::from(last) + 1),
+                last: stored.last,
+                documents: stored.documents,
+                count_max: stored.count_max,
+                length_min: stored.length_min,
+                background: stored.background,
+            });
+        }
+        self.changed.get_mut(&id)
+    }
+
+    /// The places of a term, ascending, and how often they have it; of removed documents too.
+    fn postings(&self, id: u32) -> impl Iterator<Item = (u32, u32)> {
+        self.term_at(id).into_iter().flat_map(|term| term.postings())
+    }
+
+    fn id_of(&self, term: &str) -> Option<u32> {
+        self.term_ids.get(term).copied().or_else(|| self.base.find(term))
+    }
+
+    /// The packed terms of the document at a place.
+    fn packed(&self, place: u32) -> &[u8] {
+        match (place as usize).checked_sub(self.stored_documents) {
+            None => self.base.document(place as usize),
+            Some(own) => self.documents.get(own).map_or(&[], |document| packed_of(&self.blocks, document)),
+        }
     }
 
     /// Appends the terms of a chunk of text.
@@ -175,34 +282,32 @@ impl LexicalIndex {
     }
 
     fn intern(&mut self, term: String) -> u32 {
-        if let Some(id) = self.term_ids.get(term.as_str()) {
-            return *id;
+        if let Some(id) = self.id_of(&term) {
+            return id;
         }
-        let id = self.terms.len() as u32;
+        let id = self.terms_known();
         let background = background_share(&term);
         self.term_ids.insert(term.into_boxed_str(), id);
         let (documents, count_max, length_min) = (0, 0, REMOVED);
-        self.terms.push(Term { postings: Vec::new(), last: None, documents, count_max, length_min, background });
+        let postings = Vec::new();
+        self.terms.push(Term { postings, from: 0, last: None, documents, count_max, length_min, background });
         id
     }
 
     /// Removes the document of `slot`; says whether there was one.
     pub fn remove(&mut self, slot: u32) -> bool {
-        let Some(place) = self.place_of_slot.remove(&slot) else {
-            return false;
-        };
-        let (Some(&document), Some(length)) =
-            (self.documents.get(place as usize), self.lengths.get_mut(place as usize))
-        else {
-            return false;
-        };
+        let Some(place) = self.place(slot) else { return false };
+        let Some(length) = self.lengths.get_mut(place as usize) else { return false };
         self.length_sum -= u64::from(std::mem::replace(length, REMOVED));
-        for (id, _) in unpack(&self.blocks, &document) {
-            if let Some(term) = self.terms.get_mut(id as usize) {
+        let ids: Vec<u32> = Unpack::new(self.packed(place)).map(|(id, _)| id).collect();
+        for id in ids {
+            if let Some(term) = self.term_mut(id) {
                 term.documents = term.documents.saturating_sub(1);
             }
         }
-        if self.documents.len() > REWRITE_MIN && self.documents.len() > 2 * self.len() {
+        self.set_place(slot, NONE);
+        self.held -= 1;
+        if self.slots.len() > REWRITE_MIN && self.slots.len() > 2 * self.len() {
             self.rewrite();
         }
         true
@@ -210,33 +315,53 @@ impl LexicalIndex {
 
     /// Writes places, documents and postings anew without what was removed. Terms keep their numbers.
     fn rewrite(&mut self) {
-        for term in &mut self.terms {
-            term.postings = Vec::new();
-            term.last = None;
+        let mut fresh = LexicalIndex::default();
+        let live = |(_, (_, length)): &(u32, (&u32, &u32))| **length != REMOVED;
+        let documents: Vec<(u32, u32, u32)> = (0u32..)
+            .zip(self.slots.iter().zip(&self.lengths))
+            .filter(live)
+            .map(|(place, (slot, length))| (place, *slot, *length))
+            .collect();
+        for term in self.terms.iter_mut().chain(self.changed.values_mut()) {
+            (term.postings, term.from, term.last) = (Vec::new(), 0, None);
         }
-        let blocks = std::mem::take(&mut self.blocks);
-        let documents = std::mem::take(&mut self.documents);
-        let lengths = std::mem::take(&mut self.lengths);
-        for (document, length) in documents.iter().zip(lengths).filter(|(_, length)| *length != REMOVED) {
-            let place = self.documents.len() as u32;
-            for (id, count) in unpack(&blocks, document) {
-                if let Some(term) = self.terms.get_mut(id as usize) {
-                    packed::push(&mut term.postings, term.last, place, count);
-                    term.last = Some(place);
+        // A term whose documents are all in the file has its numbers there.
+        let ids = 0..self.base.terms() as u32;
+        for id in ids {
+            if self.stored_postings_hold() && self.term_mut(id).is_some() {
+                if let Some(term) = self.changed.get_mut(&id) {
+                    (term.postings, term.from, term.last) = (Vec::new(), 0, None);
                 }
             }
-            let bytes = packed_of(&blocks, document);
-            if self.blocks.last().is_none_or(|block| block.len() + bytes.len() > block.capacity()) {
-                self.blocks.push(Vec::with_capacity(BLOCK_BYTES.max(bytes.len())));
-            }
-            let block = (self.blocks.len() - 1) as u32;
-            if let Some(last) = self.blocks.last_mut() {
-                self.documents.push(Document { block, start: last.len() as u32, ..*document });
-                self.lengths.push(length);
-                last.extend_from_slice(bytes);
-            }
-            self.place_of_slot.insert(document.slot, place);
         }
+        for (place, slot, length) in documents {
+            let bytes = self.packed(place).to_vec();
+            let new = fresh.slots.len() as u32;
+            for (id, count) in Unpack::new(&bytes) {
+                if let Some(term) = self.term_mut(id) {
+                    packed::push(&mut term.postings, term.last, new, count);
+                    term.last = Some(new);
+                }
+            }
+            if fresh.blocks.last().is_none_or(|block| block.len() + bytes.len() > block.capacity()) {
+                fresh.blocks.push(Vec::with_capacity(BLOCK_BYTES.max(bytes.len())));
+            }
+            let block = (fresh.blocks.len() - 1) as u32;
+            if let Some(last) = fresh.blocks.last_mut() {
+                fresh.documents.push(Document { block, start: last.len() as u32, bytes: bytes.len() as u32 });
+                last.extend_from_slice(&bytes);
+            }
+            fresh.slots.push(slot);
+            fresh.lengths.push(length);
+            fresh.set_place(slot, new);
+        }
+        self.stored_documents = 0;
+        self.slots = fresh.slots;
+        self.documents = fresh.documents;
+        self.lengths = fresh.lengths;
+        self.blocks = fresh.blocks;
+        self.place_of_slot = fresh.place_of_slot;
+        self.sums = Mutex::default();
     }
 
     /// Weighs the terms of `query` by what is held and by `others`, documents that are not in the index but compete.
@@ -245,9 +370,9 @@ impl LexicalIndex {
         let documents = self.len() + others.len();
         let others_length: u64 = others.iter().map(|other| u64::from(other.length)).sum();
         let mean_length = (self.length_sum + others_length) as f64 / documents.max(1) as f64;
-        let ids: Vec<Option<u32>> = query.terms.iter().map(|term| self.term_ids.get(term.as_str()).copied()).collect();
+        let ids: Vec<Option<u32>> = query.terms.iter().map(|term| self.id_of(term)).collect();
         let weight = |(term, id): (&String, &Option<u32>)| {
-            let known = id.and_then(|id| self.terms.get(id as usize));
+            let known = id.and_then(|id| self.term_at(id));
             let held = known.map_or(0, |known| known.documents as usize);
             let frequency = held + others.iter().filter(|other| other.count(term) > 0).count();
             idf(known.map_or_else(|| background_share(term), |known| known.background), frequency, documents)
@@ -256,57 +381,121 @@ impl LexicalIndex {
         Weighed::new(query, weights, &ids, idf(0.0, 0, documents), (mean_length as f32).max(1.0))
     }
 
-    /// The `k` best documents that share a term with the query and pass `filter`, with their BM25, best first.
+    /// The `k` best documents that share a term with the query and whose slot is in `among`, with their BM25, best first.
+    /// `None`: any slot.
     ///
     /// Terms are taken weightiest first. As soon as those left could not lift a document that has none of the terms
     /// taken so far among the best `k`, their long postings are not read: the documents still in question are looked up.
+    /// Where few slots are in question, their documents are read and no postings at all.
     #[must_use]
-    pub fn search(&self, query: &Weighed<'_>, k: usize, filter: &Filter<'_>) -> Vec<(u32, f32)> {
+    pub fn search(&self, query: &Weighed<'_>, k: usize, among: Option<&SlotSet>) -> Vec<(u32, f32)> {
         if k == 0 {
             return Vec::new();
         }
-        let mut sums = vec![0.0f32; self.documents.len()];
-        let mut touched: Vec<u32> = Vec::new();
+        let named: usize =
+            query.order.iter().filter_map(|at| self.term(query, *at)).map(|t| t.documents as usize).sum();
+        match among {
+            Some(slots) if slots.len().saturating_mul(POSTINGS_PER_DOCUMENT) <= named => self.walk(query, k, slots),
+            _ => {
+                let kept = self.kept_sums().pop();
+                let mut sums = kept.unwrap_or_default();
+                sums.resize(self.slots.len(), 0.0);
+                let mut touched = Vec::new();
+                let best = self.scan(query, k, among, &mut sums, &mut touched);
+                for place in touched {
+                    if let Some(sum) = sums.get_mut(place as usize) {
+                        *sum = 0.0;
+                    }
+                }
+                let mut kept = self.kept_sums();
+                if kept.len() < SUMS_KEPT {
+                    kept.push(sums);
+                }
+                best
+            }
+        }
+    }
+
+    fn kept_sums(&self) -> std::sync::MutexGuard<'_, Vec<Vec<f32>>> {
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`LexicalIndex::search`] by the documents of the set.
+    fn walk(&self, query: &Weighed<'_>, k: usize, slots: &SlotSet) -> Vec<(u32, f32)> {
+        let mut best = Vec::new();
+        let mut worst_kept = f32::NEG_INFINITY;
+        let mut counts = Vec::new();
+        for slot in slots.iter() {
+            let Some(place) = self.place(slot) else { continue };
+            let score = self.finish(query, place, 0.0, &query.order, &mut counts);
+            if score > 0.0 && score >= worst_kept {
+                best.push((slot, score));
+                if best.len() >= 2 * k + 64 {
+                    keep_best(&mut best, k);
+                    worst_kept = best.last().map_or(f32::NEG_INFINITY, |(_, score)| *score);
+                }
+            }
+        }
+        keep_best(&mut best, k);
+        best
+    }
+
+    /// [`LexicalIndex::search`] by the postings of the query's terms. `sums` are zeros, and not zero afterwards where `touched`
+    /// says.
+    fn scan(
+        &self,
+        query: &Weighed<'_>,
+        k: usize,
+        among: Option<&SlotSet>,
+        sums: &mut [f32],
+        touched: &mut Vec<u32>,
+    ) -> Vec<(u32, f32)> {
+        let passes = |place: u32| {
+            among.is_none_or(|among| self.slots.get(place as usize).is_some_and(|slot| among.contains(*slot)))
+        };
         let mut left: f32 = query.order.iter().map(|at| self.most(query, *at)).sum();
         let mut taken = 0;
         for &at in &query.order {
             let term = self.term(query, at);
             // Finding the bar takes a walk over what was touched: worth it where the postings are longer than that.
             let is_long = term.is_some_and(|term| touched.len() > k && term.documents as usize > touched.len());
-            if is_long && left < self.kth_best(&touched, &sums, k, filter) * (1.0 - ROUNDING) {
+            if is_long && left < kth_best(touched, sums, k) * (1.0 - ROUNDING) {
                 break;
             }
             if let Some(term) = term {
-                for (place, count) in Unpack::new(&term.postings) {
+                let mut add = |(place, count): (u32, u32)| {
                     if let (Some(&length), Some(sum)) = (self.lengths.get(place as usize), sums.get_mut(place as usize))
                         && length != REMOVED
+                        && passes(place)
                     {
                         if *sum == 0.0 {
                             touched.push(place);
                         }
                         *sum += query.part(at, count, length);
                     }
-                }
+                };
+                Unpack::new(term.stored).for_each(&mut add);
+                Unpack::behind(term.added, term.from).for_each(&mut add);
             }
             left -= self.most(query, at);
             taken += 1;
         }
         let rest = query.order.get(taken..).unwrap_or_default();
         // Nobody below this bar can still come among the best.
-        let bar =
-            if rest.is_empty() { 0.0 } else { self.kth_best(&touched, &sums, k, filter) * (1.0 - ROUNDING) - left };
+        let bar = if rest.is_empty() { 0.0 } else { kth_best(touched, sums, k) * (1.0 - ROUNDING) - left };
         let mut best = Vec::new();
         let mut worst_kept = f32::NEG_INFINITY;
-        for &place in &touched {
-            let (Some(document), Some(&sum)) = (self.documents.get(place as usize), sums.get(place as usize)) else {
+        let mut counts = Vec::new();
+        for &place in &*touched {
+            let (Some(&slot), Some(&sum)) = (self.slots.get(place as usize), sums.get(place as usize)) else {
                 continue;
             };
-            if sum < bar || sum + left.max(0.0) < worst_kept || !filter(document.slot) {
+            if sum < bar || sum + left.max(0.0) < worst_kept {
                 continue;
             }
-            let score = if rest.is_empty() { sum } else { self.finish(query, place, sum, rest) };
+            let score = if rest.is_empty() { sum } else { self.finish(query, place, sum, rest, &mut counts) };
             if score >= worst_kept {
-                best.push((document.slot, score));
+                best.push((slot, score));
             }
             if best.len() >= 2 * k + 64 {
                 keep_best(&mut best, k);
@@ -317,40 +506,14 @@ impl LexicalIndex {
         best
     }
 
-    /// The `k`-th best sum among `touched` that pass the filter; 0 where there are not so many.
-    fn kth_best(&self, touched: &[u32], sums: &[f32], k: usize, filter: &Filter<'_>) -> f32 {
-        let sum = |place: u32| sums.get(place as usize).copied().unwrap_or(0.0);
-        let mut best: Vec<f32> = Vec::with_capacity(2 * k);
-        let mut bar = 0.0;
-        for &place in touched {
-            let value = sum(place);
-            let passes =
-                value > bar && self.documents.get(place as usize).is_some_and(|document| filter(document.slot));
-            if !passes {
-                continue;
-            }
-            best.push(value);
-            if best.len() >= 2 * k {
-                best.select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a));
-                best.truncate(k);
-                bar = best.last().copied().unwrap_or(0.0);
-            }
-        }
-        if best.len() < k {
-            return 0.0;
-        }
-        let (_, kth, _) = best.select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a));
-        *kth
-    }
-
     /// The most that a term of the query can add to a document's score.
     fn most(&self, query: &Weighed<'_>, at: usize) -> f32 {
         self.term(query, at).map_or(0.0, |term| query.part(at, term.count_max, term.length_min))
     }
 
-    /// Adds the terms `rest` of the query to the sum of a document.
-    fn finish(&self, query: &Weighed<'_>, place: u32, sum: f32, rest: &[usize]) -> f32 {
-        let (counts, length) = self.counts(query, place);
+    /// Adds the terms `rest` of the query to the sum of a document. `counts` is room to work in.
+    fn finish(&self, query: &Weighed<'_>, place: u32, sum: f32, rest: &[usize], counts: &mut Vec<u32>) -> f32 {
+        let length = self.count(query, place, counts);
         let count = |at: usize| counts.get(at).copied().unwrap_or(0);
         rest.iter().filter(|at| count(**at) > 0).fold(sum, |sum, at| sum + query.part(*at, count(*at), length))
     }
@@ -358,8 +521,9 @@ impl LexicalIndex {
     /// How well the document of `slot` matches; nothing at all where none is held.
     #[must_use]
     pub fn matching(&self, query: &Weighed<'_>, slot: u32) -> Match {
-        self.place_of_slot.get(&slot).map_or_else(Match::default, |place| {
-            let (counts, length) = self.counts(query, *place);
+        self.place(slot).map_or_else(Match::default, |place| {
+            let mut counts = Vec::new();
+            let length = self.count(query, place, &mut counts);
             query.match_counts(&counts, length)
         })
     }
@@ -381,7 +545,7 @@ impl LexicalIndex {
     /// The terms of the document of `slot`; `None` where none is held.
     #[must_use]
     pub fn bag(&self, slot: u32) -> Option<Bag> {
-        Some(Bag(unpack(&self.blocks, self.document(slot)?).collect()))
+        Some(Bag(Unpack::new(self.packed(self.place(slot)?)).collect()))
     }
 
     /// The terms of a document outside the index. Documents to be compared must share `strangers`.
@@ -389,8 +553,8 @@ impl LexicalIndex {
     pub fn bag_of(&self, document: &TermCounts, strangers: &mut Strangers) -> Bag {
         let mut bag = Vec::with_capacity(document.counts.len());
         for (term, &count) in &document.counts {
-            let id = match self.term_ids.get(term.as_str()) {
-                Some(id) => *id,
+            let id = match self.id_of(term) {
+                Some(id) => id,
                 // Counted down from the top, where no number of the index is.
                 None => {
                     let next = u32::MAX - strangers.0.len() as u32;
@@ -407,7 +571,7 @@ impl LexicalIndex {
     #[must_use]
     pub fn overlap(&self, a: &Bag, b: &Bag) -> f32 {
         let weight = |id: u32| {
-            let known = self.terms.get(id as usize);
+            let known = self.term_at(id);
             let documents = known.map_or(0, |term| term.documents as usize);
             idf(known.map_or(0.0, |term| term.background), documents.max(1), self.len().max(1))
         };
@@ -427,24 +591,17 @@ impl LexicalIndex {
         if either > 0.0 { both / either } else { 0.0 }
     }
 
-    fn document(&self, slot: u32) -> Option<&Document> {
-        self.documents.get(*self.place_of_slot.get(&slot)? as usize)
+    fn term(&self, query: &Weighed<'_>, at: usize) -> Option<TermRef<'_>> {
+        self.term_at(query.number(at)?)
     }
 
-    fn term(&self, query: &Weighed<'_>, at: usize) -> Option<&Term> {
-        let id = self.term_ids.get(query.query.terms.get(at)?.as_str())?;
-        self.terms.get(*id as usize)
-    }
-
-    /// How often the document at a place has each term of the query, and its length.
-    fn counts(&self, query: &Weighed<'_>, place: u32) -> (Vec<u32>, u32) {
-        let mut counts = vec![0; query.query.len()];
-        let (Some(document), Some(&length)) = (self.documents.get(place as usize), self.lengths.get(place as usize))
-        else {
-            return (counts, 0);
-        };
+    /// The length of the document at a place; and into `counts` how often it has each term of the query.
+    fn count(&self, query: &Weighed<'_>, place: u32, counts: &mut Vec<u32>) -> u32 {
+        counts.clear();
+        counts.resize(query.query.len(), 0);
+        let Some(&length) = self.lengths.get(place as usize) else { return 0 };
         let mut wanted = query.known.iter().copied().peekable();
-        for (id, count) in unpack(&self.blocks, document) {
+        for (id, count) in Unpack::new(self.packed(place)) {
             while wanted.next_if(|(known, _)| *known < id).is_some() {}
             match wanted.peek() {
                 None => break,
@@ -456,8 +613,31 @@ impl LexicalIndex {
                 Some(_) => {}
             }
         }
-        (counts, length)
+        length
     }
+}
+
+/// The `k`-th best sum among `touched`; 0 where there are not so many.
+fn kth_best(touched: &[u32], sums: &[f32], k: usize) -> f32 {
+    let mut best: Vec<f32> = Vec::with_capacity(2 * k.min(touched.len()));
+    let mut bar = 0.0;
+    for place in touched {
+        let value = sums.get(*place as usize).copied().unwrap_or(0.0);
+        if value <= bar {
+            continue;
+        }
+        best.push(value);
+        if best.len() >= 2 * k {
+            best.select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a));
+            best.truncate(k);
+            bar = best.last().copied().unwrap_or(0.0);
+        }
+    }
+    if best.len() < k {
+        return 0.0;
+    }
+    let (_, kth, _) = best.select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a));
+    *kth
 }
 
 impl Bag {
@@ -472,10 +652,6 @@ fn packed_of<'b>(blocks: &'b [Vec<u8>], document: &Document) -> &'b [u8] {
     let start = document.start as usize;
     let block = blocks.get(document.block as usize).map_or(&[][..], Vec::as_slice);
     block.get(start..start + document.bytes as usize).unwrap_or_default()
-}
-
-fn unpack<'b>(blocks: &'b [Vec<u8>], document: &Document) -> Unpack<'b> {
-    Unpack::new(packed_of(blocks, document))
 }
 
 /// Inverse document frequency, never negative, of a term in `frequency` of `documents` and a share of the background.
@@ -493,7 +669,7 @@ mod tests {
     fn found(index: &LexicalIndex, text: &str) -> Vec<u32> {
         let query = LexicalQuery::new(text);
         let weighed = index.weigh(&query, &[]);
-        index.search(&weighed, 10, &|_| true).into_iter().map(|(slot, _)| slot).collect()
+        index.search(&weighed, 10, None).into_iter().map(|(slot, _)| slot).collect()
     }
 
     fn covered(index: &LexicalIndex, text: &str, slot: u32) -> f32 {
@@ -551,8 +727,8 @@ mod tests {
         let index = small();
         let query = LexicalQuery::new("reservation flight");
         let weighed = index.weigh(&query, &[]);
-        let all = index.search(&weighed, 10, &|_| true);
-        let some = index.search(&weighed, 10, &|slot| slot != 1);
+        let all = index.search(&weighed, 10, None);
+        let some = index.search(&weighed, 10, Some(&[2, 3].into_iter().collect()));
         assert_eq!(all.iter().copied().filter(|f| f.0 != 1).collect::<Vec<_>>(), some);
     }
 
@@ -591,15 +767,110 @@ mod tests {
         for text in ["the wa wwb", "wwz wy the wwa", "wwb wwwc wx the wwv", "wwww the", "the the"] {
             let query = LexicalQuery::new(text);
             let weighed = index.weigh(&query, &[]);
-            let odd = |slot: u32| slot % 2 == 1;
-            let all = index.search(&weighed, 3000, &odd);
+            let odd: SlotSet = (0..3000).filter(|slot| slot % 2 == 1).collect();
+            let all = index.search(&weighed, 3000, Some(&odd));
             for k in [1, 7, 128] {
-                assert_eq!(index.search(&weighed, k, &odd), all[..k.min(all.len())], "{text} {k}");
+                assert_eq!(index.search(&weighed, k, Some(&odd)), all[..k.min(all.len())], "{text} {k}");
             }
         }
     }
 
+    /// What opening gives of what writing wrote.
+    fn reopened(index: &LexicalIndex, slots: &[u32]) -> LexicalIndex {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("words");
+        let mut writer = crate::sections::Writer::create(&path, b"FLTESTWD").unwrap();
+        index.write(&mut writer, slots).unwrap();
+        writer.finish().unwrap();
+        let file = crate::sections::Sections::open(&path, b"FLTESTWD").unwrap().unwrap();
+        LexicalIndex::open(file.into(), 0).unwrap()
+    }
+
+    #[test]
+    fn words_of_documents_that_are_left_out_are_not_written() {
+        let mut index = small();
+        index.add(4, &["a xylophone in the cabin"]);
+        let all = reopened(&index, &[1, 2, 3, 4]);
+        assert_eq!(found(&all, "xylophone"), [3]);
+        let dir = tempfile::tempdir().unwrap();
+        for (from, slots) in [(&index, &[1, 2, 3]), (&all, &[0, 1, 2])] {
+            let path = dir.path().join("words");
+            let mut writer = crate::sections::Writer::create(&path, b"FLTESTWD").unwrap();
+            from.write(&mut writer, slots).unwrap();
+            writer.finish().unwrap();
+            let bytes = std::fs::read(&path).unwrap();
+            let has = |word: &str| bytes.windows(word.len()).any(|window| window == word.as_bytes());
+            assert!(has("cabin") && !has("xylophon"));
+        }
+    }
+
+    #[test]
+    fn a_set_that_is_walked_gives_what_a_scan_gives() {
+        let mut index = LexicalIndex::new();
+        for slot in 0..4000u32 {
+            index.add(slot, &[&format!("the word{} and word{} of all", slot % 7, slot % 31)]);
+        }
+        let query = LexicalQuery::new("the word3 and word9");
+        let weighed = index.weigh(&query, &[]);
+        let few: SlotSet = (0..4000).filter(|slot| slot % 100 == 3).collect();
+        let all = index.search(&weighed, 4000, None);
+        let expected: Vec<(u32, f32)> = all.into_iter().filter(|(slot, _)| few.contains(*slot)).take(10).collect();
+        assert_eq!(index.search(&weighed, 10, Some(&few)), expected);
+    }
+
     proptest! {
+        #[test]
+        fn a_stored_index_answers_as_the_one_that_was_written_and_goes_on_from_there(
+            documents in prop::collection::vec("[a-d]( [a-f]){0,6}", 1..20),
+            gone in prop::collection::vec(0u32..20, 0..6),
+            later in prop::collection::vec((0u32..24, prop::option::weighted(0.7, "[c-h]( [a-h]){0,6}")), 0..20),
+            text in "[a-h]( [a-h]){0,3}",
+        ) {
+            let mut index = LexicalIndex::new();
+            let mut held: Vec<&String> = Vec::new();
+            for (slot, document) in (0u32..).zip(&documents) {
+                index.add(slot, &[document]);
+            }
+            let slots: Vec<u32> = (0..documents.len() as u32).filter(|slot| !gone.contains(slot)).collect();
+            held.extend(slots.iter().map(|slot| &documents[*slot as usize]));
+            let mut again = reopened(&index, &slots);
+            let mut fresh = LexicalIndex::new();
+            for (slot, document) in (0u32..).zip(held) {
+                fresh.add(slot, &[document]);
+            }
+            let twice = reopened(&again, &(0..slots.len() as u32).collect::<Vec<_>>());
+            for (slot, document) in &later {
+                again.remove(*slot);
+                fresh.remove(*slot);
+                if let Some(document) = document {
+                    again.add(*slot, &[document]);
+                    fresh.add(*slot, &[document]);
+                }
+            }
+            let thrice = {
+                let live: Vec<u32> = (0..24).filter(|slot| again.place(*slot).is_some()).collect();
+                let renumbered = reopened(&again, &live);
+                let mut expected = LexicalIndex::new();
+                for (new, slot) in (0u32..).zip(&live) {
+                    let last = later.iter().rev().find(|(s, _)| s == slot).and_then(|(_, d)| d.as_ref());
+                    let document = last.unwrap_or_else(|| &documents[slots[*slot as usize] as usize]);
+                    expected.add(new, &[document]);
+                }
+                (renumbered, expected)
+            };
+            for (ours, theirs) in [(&again, &fresh), (&thrice.0, &thrice.1)] {
+                prop_assert_eq!(ours.len(), theirs.len());
+                let query = LexicalQuery::new(&text);
+                let (our, their) = (ours.weigh(&query, &[]), theirs.weigh(&query, &[]));
+                let found = ours.search(&our, 20, None);
+                prop_assert_eq!(&found, &theirs.search(&their, 20, None));
+                for (slot, _) in found {
+                    prop_assert_eq!(ours.matching(&our, slot), theirs.matching(&their, slot));
+                }
+            }
+            prop_assert_eq!(twice.len(), slots.len());
+        }
+
         #[test]
         fn after_adding_and_removing_it_answers_as_a_fresh_one(
             documents in prop::collection::vec((0u32..12, "[a-d]( [a-f]){0,6}"), 1..30),
@@ -622,8 +893,8 @@ mod tests {
             prop_assert_eq!(index.len(), fresh.len());
             let query = LexicalQuery::new(&text);
             let (ours, theirs) = (index.weigh(&query, &[]), fresh.weigh(&query, &[]));
-            let found = index.search(&ours, 20, &|_| true);
-            prop_assert_eq!(&found, &fresh.search(&theirs, 20, &|_| true));
+            let found = index.search(&ours, 20, None);
+            prop_assert_eq!(&found, &fresh.search(&theirs, 20, None));
             for (slot, score) in found {
                 prop_assert_eq!(index.score(&ours, slot), score);
                 prop_assert_eq!(index.idf_mass_covered(&ours, slot), fresh.idf_mass_covered(&theirs, slot));

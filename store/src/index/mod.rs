@@ -9,8 +9,10 @@ pub mod tokens;
 
 use std::cmp::Ordering;
 
-/// Which slots may be answered. Called once a candidate.
-pub type Filter<'a> = dyn Fn(u32) -> bool + 'a;
+pub use dense::SlotSet;
+
+/// Which slots may be answered. Called once a candidate, from several threads where there is much to scan.
+pub type Filter<'a> = dyn Fn(u32) -> bool + Sync + 'a;
 
 /// Higher scores first, then lower slots: the order of every answer.
 pub(crate) fn best_first(a: &(u32, f32), b: &(u32, f32)) -> Ordering {

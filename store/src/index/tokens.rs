@@ -12,6 +12,8 @@ use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
+/// Raised whenever any text may give other terms than before, so that indexes on disk are made anew.
+pub const VERSION: u32 = 1;
 /// Bytes above which a term is dropped: hashes, keys and base64 that nobody asks for again and that would swell the index.
 pub const TERM_BYTES_MAX: usize = 64;
 
@@ -246,6 +248,15 @@ mod tests {
 
     fn terms(text: &str) -> Vec<String> {
         tokenize(text).into_iter().map(|token| token.term).collect()
+    }
+
+    #[test]
+    fn the_version_is_of_these_terms() {
+        // Whoever changes this also raises `VERSION`: terms of the old version lie in files.
+        let text =
+            "Cancelled HTTPServer parse_json src/net/tcp.rs E0277 3.14 naïve 取消订单 Отмена don't C:\\a\\b.rs py3k";
+        let hash = blake3::hash(format!("{:?}", terms(text)).as_bytes());
+        assert_eq!((VERSION, &hash.to_hex()[..16]), (1, "79d2f4c587ead9b9"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod coding;
 mod contrast;
 mod divergence;
 mod draft;
+pub mod merge;
 pub mod moves;
 pub mod quote;
 pub mod task;

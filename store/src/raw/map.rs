@@ -32,8 +32,9 @@ impl Map {
         }
         if len > self.map.as_ref().map_or(0, |map| map.len()) {
             // SAFETY: the map is read-only and shared. Bytes beyond the file's end are never looked at, since `bytes` stops
-            // at `len`, which the file has. What is below `len` is written once, before it is shown, and no more
-            // after that; only this process has the directory (`recover::lock`), and it never shortens a mapped file.
+            // at `len`, which the file has. What is below `len` is written before it is shown. Where it is written again
+            // (a vector that is forgotten) the owner of the map is borrowed mutably, so no slice of it is alive. Only this
+            // process has the directory (`recover::lock`), and it never shortens a mapped file.
             self.map = Some(unsafe { MmapOptions::new().len(room.max(len)).map(file)? });
         }
         self.len = len;

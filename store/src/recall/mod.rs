@@ -10,8 +10,10 @@
 pub mod gate;
 mod ranker;
 mod select;
+mod shared;
 
 pub use ranker::{External, Keys, Prepared, QueryReading, RankOptions, Ranked, Ranker, RankerError, Scored, Source};
+pub use shared::SharedRanker;
 
 /// The cosine's part of the fused score.
 pub const DENSE_SHARE: f32 = 0.7;

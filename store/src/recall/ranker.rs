@@ -1,6 +1,5 @@
 //! The ranking core: two indexes and the fusion of what they find. No disk, no clock.
 
-use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +9,7 @@ use super::gate::{Gate, Likeness, Reading};
 use super::select::{Alike, choose};
 use super::{DENSE_SHARE, EmptyReason, LEXICAL_SHARE};
 use crate::embed::{EmbedError, Embedder, EmbedderIdentity};
-use crate::index::Filter;
+use crate::index::SlotSet;
 use crate::index::dense::{DenseError, DenseIndex, Key, VectorFileError};
 use crate::index::lexical::{Bag, LexicalIndex, LexicalQuery, Strangers, TermCounts, Weighed};
 
@@ -99,7 +98,7 @@ pub struct RankOptions<'a> {
     /// `None`: the calibrated gate decides what is shown. `Some(x)`: whatever scores at least `x` is, in place of the gate.
     pub min_score: Option<f32>,
     /// Slots that may be answered; `None` for all.
-    pub filter: Option<&'a Filter<'a>>,
+    pub filter: Option<&'a SlotSet>,
     /// Multiplies a slot's score, by standing for example; `None` for 1. Not positive: excluded.
     pub weight: Option<&'a dyn Fn(u32) -> f32>,
     /// Decides between equal scores, smaller first: something that is the same at every node, so that equal banks answer
@@ -220,12 +219,12 @@ struct Probe<'q> {
 
 /// A candidate before the best BM25 is known.
 #[derive(Clone, Copy)]
-struct Candidate {
-    source: Source,
-    dense: Option<f32>,
-    bm25: f32,
-    coverage: f32,
-    weight: f32,
+pub(super) struct Candidate {
+    pub(super) source: Source,
+    pub(super) dense: Option<f32>,
+    pub(super) bm25: f32,
+    pub(super) coverage: f32,
+    pub(super) weight: f32,
 }
 
 /// Lessons that are not in the index, made ready.
@@ -243,8 +242,6 @@ struct Selected {
     folded: Vec<Vec<Source>>,
     nearest: Option<Scored>,
     best_bm25: f32,
-    /// Whether the filter kept a slot out that an index came upon.
-    refused: bool,
 }
 
 impl Space {
@@ -389,6 +386,31 @@ impl Ranker {
         self.add_vectors(slot, vectors.iter().map(Vec::as_slice))
     }
 
+    /// Takes the words of lessons from a file, in place of all that was there: those of slots from 0 on.
+    pub(crate) fn set_words(&mut self, words: LexicalIndex) {
+        self.lexical = words;
+    }
+
+    /// The words of all lessons.
+    pub(crate) fn words(&self) -> &LexicalIndex {
+        &self.lexical
+    }
+
+    /// Gives lessons, whose words are there already, the vectors that are on disk, and returns the slots of those that have none.
+    /// Fastest where the ids ascend.
+    pub(crate) fn claim_all<'i>(&mut self, lessons: impl Iterator<Item = (u32, &'i [u8; 32])>) -> Vec<u32> {
+        lessons.filter(|(slot, id)| !self.space.dense.claim(*slot, id)).map(|(slot, _)| slot).collect()
+    }
+
+    /// Makes the vectors of a lesson, whose words are there already.
+    ///
+    /// # Errors
+    /// As [`Ranker::add`].
+    pub(crate) fn embed(&mut self, slot: u32, id: &[u8; 32], task: &str, text: &str) -> Result<(), RankerError> {
+        let vectors: Vec<Vec<f32>> = self.embedder.embed(&[task, text])?.into_iter().flatten().collect();
+        Ok(self.space.add(slot, id, &vectors)?)
+    }
+
     fn add_words(&mut self, slot: u32, task: &str, text: &str) {
         self.space.dense.remove(slot);
         self.lexical.add(slot, &[task, text]);
@@ -408,6 +430,18 @@ impl Ranker {
             second.dense.remove(slot);
         }
         self.lexical.remove(slot)
+    }
+
+    /// As [`Ranker::remove`], and what is on disk of its vectors is overwritten.
+    ///
+    /// # Errors
+    /// When the file system refuses. The lesson is found no more.
+    pub fn erase(&mut self, slot: u32) -> Result<bool, VectorFileError> {
+        let had = self.lexical.remove(slot);
+        let second = self.second.as_mut().map_or(Ok(false), |second| second.dense.erase(slot));
+        self.space.dense.erase(slot)?;
+        second?;
+        Ok(had)
     }
 
     /// The best lessons for `query`.
@@ -444,7 +478,7 @@ impl Ranker {
         let selected = self.select(&probe, options, &outside);
         let reason = if !selected.hits.is_empty() {
             None
-        } else if self.would_pass_unfiltered(&probe, options, &outside, selected.refused) {
+        } else if self.would_pass_unfiltered(&probe, options, &outside) {
             Some(EmptyReason::Filtered)
         } else if embedder_error.is_some() {
             Some(EmptyReason::EmbedderUnavailable)
@@ -473,7 +507,7 @@ impl Ranker {
         let probe = self.probe(&self.space, &words, &counts, Ok(self.embedder.embed_one(query)?));
         let vectors = self.external_vectors(&probe, externals)?;
         let outside = external_candidates(&probe, externals, &counts, &vectors);
-        let held = self.lexical.search(&probe.words, 1, &|_| true);
+        let held = self.lexical.search(&probe.words, 1, None);
         let best = best_bm25(outside.iter().map(|c| c.bm25).chain(held.iter().map(|h| h.1)));
         Ok(outside.iter().map(|c| self.fuse(&probe, c, best)).collect())
     }
@@ -546,19 +580,15 @@ impl Ranker {
 
     /// Gathers, fuses, gates, orders, folds and cuts.
     fn select(&self, probe: &Probe<'_>, options: &RankOptions<'_>, outside: &Outside) -> Selected {
-        let refused = Cell::new(false);
-        let filter = |slot: u32| {
-            let open = options.filter.is_none_or(|filter| filter(slot));
-            if !open {
-                refused.set(true);
-            }
-            open
-        };
         let pool = options.k.saturating_mul(POOL_PER_HIT).max(POOL_MIN);
-        let by_words = self.lexical.search(&probe.words, pool, &filter);
+        let by_words = self.lexical.search(&probe.words, pool, options.filter);
         let mut slots: BTreeSet<u32> = by_words.iter().map(|(slot, _)| *slot).collect();
         if let Some(vector) = &probe.vector {
-            slots.extend(probe.space.dense.search(vector, pool, &filter).iter().map(|(slot, _)| *slot));
+            let by_meaning = match options.filter {
+                Some(open) => probe.space.dense.search_in(vector, pool, open),
+                None => probe.space.dense.search(vector, pool, &|_| true),
+            };
+            slots.extend(by_meaning.iter().map(|(slot, _)| *slot));
         }
         let candidate = |slot| {
             let matching = self.lexical.matching(&probe.words, slot);
@@ -592,47 +622,24 @@ impl Ranker {
             folded: chosen.iter().map(|c| c.folded.iter().filter_map(at).map(|s| s.source).collect()).collect(),
             nearest,
             best_bm25: best,
-            refused: refused.get(),
         }
     }
 
     fn fuse(&self, probe: &Probe<'_>, candidate: &Candidate, best: f32) -> Scored {
-        let lexical = if best > 0.0 { candidate.bm25 / best } else { 0.0 };
-        let scaled = match candidate.dense {
-            Some(cosine) => probe.space.gate.spread.to_builtin(cosine),
-            // Its vector is still to be made: what its words cover stands in, else it could not compete at all.
-            None if probe.space.is_filled_from_outside => candidate.coverage,
-            None => 0.0,
+        let asked = Asked {
+            embedded: probe.vector.is_some(),
+            without_cosine: probe.without_cosine,
+            is_filled_from_outside: probe.space.is_filled_from_outside,
+            mass: probe.mass,
+            lessons: probe.lessons,
         };
-        let fused = match probe.vector {
-            Some(_) => DENSE_SHARE * scaled + LEXICAL_SHARE * lexical,
-            None => lexical,
-        };
-        let likeness = candidate.dense.map_or(probe.without_cosine, Likeness::Cosine);
-        let gate = probe.space.gate.read(likeness, candidate.coverage, probe.mass, probe.lessons);
-        Scored {
-            source: candidate.source,
-            score: fused * candidate.weight,
-            fused,
-            weight: candidate.weight,
-            dense: candidate.dense,
-            lexical,
-            bm25: candidate.bm25,
-            coverage: candidate.coverage,
-            gate,
-            relevant: gate.passes(),
-        }
+        fuse(&probe.space.gate, &asked, candidate, best)
     }
 
-    /// Whether something would have been answered but for the filter and the weights. `refused`: whether the filter kept
-    /// any slot out that came up; where it did not, a search without it finds nothing else.
-    fn would_pass_unfiltered(
-        &self,
-        probe: &Probe<'_>,
-        options: &RankOptions<'_>,
-        outside: &Outside,
-        refused: bool,
-    ) -> bool {
+    /// Whether something would have been answered but for the filter and the weights. Where those keep nothing out a
+    /// search without them finds nothing else.
+    fn would_pass_unfiltered(&self, probe: &Probe<'_>, options: &RankOptions<'_>, outside: &Outside) -> bool {
+        let refused = options.filter.is_some_and(|open| open.len() < self.len());
         let excluded_outside = outside.candidates.iter().any(|candidate| candidate.weight <= 0.0);
         let weighed_out = options.weight.is_some() && options.filter.is_none();
         if options.k == 0 || !(refused || weighed_out || excluded_outside) {
@@ -696,6 +703,41 @@ impl Alike for Forms<'_> {
     }
 }
 
+/// What fusing has to know of the query and of those that compete.
+pub(super) struct Asked {
+    pub(super) embedded: bool,
+    pub(super) without_cosine: Likeness,
+    pub(super) is_filled_from_outside: bool,
+    pub(super) mass: f32,
+    pub(super) lessons: usize,
+}
+
+/// A candidate's score, once the best BM25 is known.
+pub(super) fn fuse(gate: &Gate, asked: &Asked, candidate: &Candidate, best: f32) -> Scored {
+    let lexical = if best > 0.0 { candidate.bm25 / best } else { 0.0 };
+    let scaled = match candidate.dense {
+        Some(cosine) => gate.spread.to_builtin(cosine),
+        // Its vector is still to be made: what its words cover stands in, else it could not compete at all.
+        None if asked.is_filled_from_outside => candidate.coverage,
+        None => 0.0,
+    };
+    let fused = if asked.embedded { DENSE_SHARE * scaled + LEXICAL_SHARE * lexical } else { lexical };
+    let likeness = candidate.dense.map_or(asked.without_cosine, Likeness::Cosine);
+    let gate = gate.read(likeness, candidate.coverage, asked.mass, asked.lessons);
+    Scored {
+        source: candidate.source,
+        score: fused * candidate.weight,
+        fused,
+        weight: candidate.weight,
+        dense: candidate.dense,
+        lexical,
+        bm25: candidate.bm25,
+        coverage: candidate.coverage,
+        gate,
+        relevant: gate.passes(),
+    }
+}
+
 /// Externals as candidates; without `vectors` they compete by their words.
 fn external_candidates(
     probe: &Probe<'_>,
@@ -727,11 +769,11 @@ fn best_bm25(scores: impl Iterator<Item = f32>) -> f32 {
     scores.fold(0.0, f32::max)
 }
 
-fn dot(a: &[f32], b: &[f32]) -> f32 {
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-fn better_first(a: &Scored, b: &Scored, tie: Option<&dyn Fn(Source) -> [u8; 32]>) -> Ordering {
+pub(super) fn better_first(a: &Scored, b: &Scored, tie: Option<&dyn Fn(Source) -> [u8; 32]>) -> Ordering {
     let by_key = || tie.map_or(Ordering::Equal, |key| key(a.source).cmp(&key(b.source)));
     b.score.total_cmp(&a.score).then_with(by_key).then(a.source.cmp(&b.source))
 }

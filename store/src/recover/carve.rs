@@ -211,7 +211,7 @@ fn is_authentic(tree: Tree, frames: &[Vec<u8>]) -> bool {
     match tree {
         Tree::Record => UnverifiedRecord::parse(&value).and_then(UnverifiedRecord::verify).is_ok(),
         Tree::Lesson => Lesson::from_bytes(&value).is_ok(),
-        Tree::Bank | Tree::Note | Tree::Setting | Tree::Run => true,
+        Tree::Bank | Tree::Log | Tree::Note | Tree::Setting | Tree::Run => true,
     }
 }
 

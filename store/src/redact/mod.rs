@@ -25,6 +25,7 @@
 //! assert_eq!((redacted.fired[0].rule, redacted.fired[0].count), ("github-token", 1));
 //! ```
 
+mod allow;
 mod assignment;
 mod authority;
 mod contextual;
@@ -42,6 +43,7 @@ mod samples;
 #[cfg(test)]
 mod tests;
 
+pub use allow::{Allow, AllowError, MAX_ALLOWED, MAX_ALLOWED_BYTES, MIN_ALLOWED_BYTES};
 use scanner::{Claimed, PLACEHOLDER_OPEN, Scanner};
 use std::borrow::Cow;
 use std::fmt;
@@ -116,12 +118,18 @@ const ROUNDS: usize = 8;
 /// Replaces every secret of `classes` in `text` by a placeholder that names its kind.
 ///
 /// Never fails, never panics; time is linear in the length of the text.
+///
+/// Values of the allow list in force ([`Allow::install`]) stay.
 pub fn redact(text: &str, classes: Classes) -> Redacted<'_> {
+    redact_but(text, classes, Allow::in_force())
+}
+
+fn redact_but<'t>(text: &'t str, classes: Classes, allow: &Allow) -> Redacted<'t> {
     let scanner = Scanner::get();
     let mut counts = vec![0usize; scanner.rules.len()];
     let mut text = Cow::Borrowed(text);
     for _ in 0..ROUNDS {
-        match replaced(scanner, &text, classes, &mut counts) {
+        match replaced(scanner, &text, classes, allow, &mut counts) {
             Some(next) => text = Cow::Owned(next),
             None => break,
         }
@@ -139,10 +147,12 @@ pub fn redact(text: &str, classes: Classes) -> Redacted<'_> {
 }
 
 /// One round: the text with its claims replaced, or `None` where there are none. Adds to the count of each rule.
-fn replaced(scanner: &Scanner, text: &str, classes: Classes, counts: &mut [usize]) -> Option<String> {
+fn replaced(scanner: &Scanner, text: &str, classes: Classes, allow: &Allow, counts: &mut [usize]) -> Option<String> {
     let mut claims = Vec::new();
     scanner.scan(text, classes, |claimed| {
-        claims.push(claimed);
+        if !is_allowed(text, &claimed, allow) {
+            claims.push(claimed);
+        }
         ControlFlow::Continue(())
     });
     if claims.is_empty() {
@@ -165,13 +175,30 @@ fn replaced(scanner: &Scanner, text: &str, classes: Classes, counts: &mut [usize
 /// The kind of a secret of `classes` that `text` holds, or `None` when [`redact`] would leave the text as it is. Stops at
 /// the first; used to quarantine what other nodes send.
 pub fn fires(text: &str, classes: Classes) -> Option<&'static str> {
+    fires_but(text, classes, Allow::in_force())
+}
+
+fn is_allowed(text: &str, claimed: &Claimed, allow: &Allow) -> bool {
+    // A claim that begins within a character is none of a whole value.
+    text.get(claimed.range.clone()).is_some_and(|value| allow.has(value))
+}
+
+fn fires_but(text: &str, classes: Classes, allow: &Allow) -> Option<&'static str> {
     let scanner = Scanner::get();
     let mut first = None;
     scanner.scan(text, classes, |claimed| {
+        if is_allowed(text, &claimed, allow) {
+            return ControlFlow::Continue(());
+        }
         first = scanner.rules.get(claimed.rule).map(|rule| rule.id);
         ControlFlow::Break(())
     });
     first
+}
+
+/// The rule of this name.
+pub(crate) fn rule_named(name: &str) -> Option<&'static str> {
+    Scanner::get().rules.iter().map(|rule| rule.id).find(|id| *id == name)
 }
 
 /// Joins claims that overlap; each joined range is named by its most telling claim. Sorted, disjoint, on character

@@ -9,7 +9,11 @@ use folklore_protocol::{
 };
 use folklore_store::{
     bank::{BankInfo, Batch, OpenOptions, OpenReport, Store},
-    runs::RunRow,
+    run::Step,
+    runs::{
+        RunRow,
+        log::{NewRun, RunId},
+    },
 };
 
 pub fn key(n: u8) -> Keypair {
@@ -80,4 +84,35 @@ pub const ALL: &str = "FOLKLORE_ALL_CRASHES";
 /// How many of something are tried: `some` ordinarily.
 pub fn how_many(some: u32, all: u32) -> u32 {
     if std::env::var_os(ALL).is_some() { all } else { some }
+}
+
+/// A run of the home bank that is to begin, its id made of its name.
+pub fn new_run(name: &str) -> NewRun {
+    let mut id = [0; 16];
+    id.copy_from_slice(&blake3::hash(name.as_bytes()).as_bytes()[..16]);
+    NewRun {
+        id: RunId(id),
+        name: name.to_owned(),
+        bank: home().id,
+        shared: false,
+        task_key: "shop/7".into(),
+        task: "Refund an order".into(),
+        domain: "shop".into(),
+        agent: "clerk".into(),
+        tags: Vec::new(),
+    }
+}
+
+pub fn action(n: u32) -> Step {
+    long_action(n, 0)
+}
+
+/// A step whose observation has so many bytes.
+pub fn long_action(n: u32, bytes: usize) -> Step {
+    let seed = blake3::hash(&n.to_le_bytes()).to_hex();
+    Step {
+        think: format!("thought {n}"),
+        action: format!("act {n}"),
+        observation: seed.as_str().chars().cycle().take(bytes).collect(),
+    }
 }

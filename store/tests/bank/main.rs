@@ -3,7 +3,9 @@
 mod common;
 mod damage;
 mod faults;
+mod forget;
 mod kill;
+mod logs;
 mod model;
 mod restore;
 mod upkeep;

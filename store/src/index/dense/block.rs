@@ -223,6 +223,12 @@ impl OpenBlock {
         true
     }
 
+    /// Overwrites a vector, its key and its code with zeros.
+    pub fn erase(&mut self, at: usize) -> Option<()> {
+        let (shape, hot, cold) = (self.shape, self.hot.bytes_mut(), self.cold.bytes_mut());
+        erase(shape, hot, cold, at)
+    }
+
     /// Codes what has no code yet.
     pub fn encode_all(&mut self, basis: &Basis) {
         for at in self.coded..self.rows {
@@ -250,6 +256,26 @@ impl OpenBlock {
         }
         self.coded = at + 1;
     }
+}
+
+/// Overwrites a vector, its key and its code with zeros; `None` if there is no such place.
+pub(super) fn erase(shape: Shape, hot: &mut [u8], cold: &mut [u8], at: usize) -> Option<()> {
+    let exact = if shape.exact { shape.dim * size_of::<f32>() } else { 0 };
+    let row_at = shape.keys_bytes() + at * shape.row_bytes();
+    let exact_at = shape.vectors_at() + at * exact;
+    cold.get_mut(row_at..row_at + shape.row_bytes())?.fill(0);
+    cold.get_mut(exact_at..exact_at + exact)?.fill(0);
+    let check = check_of(cold.get(row_at..row_at + shape.row_bytes())?, cold.get(exact_at..exact_at + exact)?);
+    let key = cold.get_mut(at * KEY_BYTES..(at + 1) * KEY_BYTES)?;
+    key.fill(0);
+    key.last_chunk_mut::<4>()?.copy_from_slice(&check.to_le_bytes());
+    let (group, within) = (at / GROUP, at % GROUP);
+    let (byte, kept) = (within % NIBBLE_BYTES, if within < NIBBLE_BYTES { 0xf0 } else { 0x0f });
+    let (codes, factors) = hot.split_at_mut_checked(shape.codes_bytes())?;
+    let group = codes.get_mut(group * shape.group_bytes()..(group + 1) * shape.group_bytes())?;
+    group.chunks_exact_mut(NIBBLE_BYTES).filter_map(|piece| piece.get_mut(byte)).for_each(|code| *code &= kept);
+    factors.get_mut(at * 2..at * 2 + 2)?.fill(0);
+    Some(())
 }
 
 /// A vector as integers of −127..=127, padded with zeros, and what one of them means.

@@ -11,7 +11,7 @@
 //! `<space>` is named after the embedder's identity, so vectors of different embedders never meet; the head repeats it.
 //! `g<n>` is a generation: what is written anew goes into the next, which counts once its head is there.
 //!
-//! A full block is written once and then mapped; it never changes. At opening a block that is not whole at the files' end is
+//! A full block is written once and then mapped; it changes only when a vector in it is to be forgotten. At opening a block that is not whole at the files' end is
 //! cut off, and one whose header, codes or keys are damaged has no rows. What is missing then is embedded again: all
 //! this is made from texts that the bank holds.
 
@@ -24,7 +24,7 @@ use std::{
 
 use super::{
     basis::Basis,
-    block::{BLOCK_ROWS, Block, OpenBlock, Shape},
+    block::{BLOCK_ROWS, Block, OpenBlock, Shape, erase},
     head::Head,
     log::{self, Entry, Log},
 };
@@ -306,6 +306,30 @@ impl Files {
         self.map(number + 1)?;
         self.rows.push(counts);
         Ok(())
+    }
+
+    /// Overwrites a vector of a full block with zeros, durably. A crash in between leaves a block that counts as damaged: its
+    /// vectors are then made again.
+    pub fn erase(&mut self, row: u32) -> Result<(), VectorFileError> {
+        self.erase_in(row).map_err(VectorFileError::new("erase a vector in", &self.dir))
+    }
+
+    fn erase_in(&mut self, row: u32) -> io::Result<()> {
+        let (number, at) = (row as usize / BLOCK_ROWS, row as usize % BLOCK_ROWS);
+        let Some(block) = self.block(number) else { return Ok(()) };
+        let counts = (block.rows as u32, block.list as u32);
+        let (mut hot, mut cold) = (block.hot.to_vec(), block.cold.to_vec());
+        if erase(self.shape, &mut hot, &mut cold, at).is_none() {
+            return Ok(());
+        }
+        let header = header_of(number, counts, &hot, cold.get(..self.shape.keys_bytes()).unwrap_or_default());
+        let (hot_at, cold_at) = ((number * self.hot_stride()) as u64, (number * self.shape.cold_bytes()) as u64);
+        for range in self.shape.cold_ranges(block.rows) {
+            self.cold.write_all_at(cold.get(range.clone()).unwrap_or_default(), cold_at + range.start as u64)?;
+        }
+        self.hot.write_all_at(&hot, hot_at + HEADER_BYTES as u64)?;
+        self.hot.write_all_at(&header, hot_at)?;
+        self.sync()
     }
 
     fn sync(&self) -> io::Result<()> {

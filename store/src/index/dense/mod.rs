@@ -197,6 +197,11 @@ impl DenseIndex {
         } else if self.dead_rows() > DEAD_ROWS_MIN.max(self.slots.live() / 2) {
             self.rewrite(self.basis.as_ref().map_or(0, |basis| basis.centres().nrows() - 1))?;
         }
+        self.write_log()
+    }
+
+    /// Begins the log anew, with the vectors of the block that is not full.
+    fn write_log(&mut self) -> Result<(), VectorFileError> {
         let base = self.open_base();
         let view = self.open.view();
         let mut frames = Vec::new();
@@ -258,6 +263,36 @@ impl DenseIndex {
         self.slots.clear(slot)
     }
 
+    /// As [`DenseIndex::remove`], and what is on disk and in memory of the vectors is overwritten.
+    ///
+    /// # Errors
+    /// When the file system refuses. The vectors are found no more, but some of their bytes may still be there.
+    pub fn erase(&mut self, slot: u32) -> Result<bool, VectorFileError> {
+        let rows: Vec<u32> = self.slots.rows(slot).collect();
+        let had = self.remove(slot);
+        let on_disk = self.files.as_ref().map_or(0, Files::blocks);
+        let mut log = false;
+        for row in rows {
+            let (number, at) = (row as usize / BLOCK_ROWS, row as usize % BLOCK_ROWS);
+            match number.checked_sub(on_disk) {
+                None => {
+                    if let Some(files) = &mut self.files {
+                        files.erase(row)?;
+                    }
+                }
+                Some(number) => {
+                    log = true;
+                    let block = self.full.get_mut(number).unwrap_or(&mut self.open);
+                    block.erase(at);
+                }
+            }
+        }
+        if log && self.stored.is_none() && self.full.is_empty() {
+            self.write_log()?;
+        }
+        Ok(had)
+    }
+
     fn check(&self, vector: &[f32]) -> Result<(), DenseError> {
         if vector.len() != self.shape.dim {
             return Err(DenseError::Dimension { expected: self.shape.dim, given: vector.len() });
@@ -303,6 +338,17 @@ impl DenseIndex {
             self.full.push(sealed);
         } else if settled {
             self.write(|files| files.settle(&[]));
+        }
+    }
+
+    /// Gives codes to the vectors of a block that is not full, too: for an index that nothing is added to any more.
+    fn code_all(&mut self) {
+        if self.basis.is_none() {
+            let rows: Vec<u32> = (0..self.open.rows() as u32).collect();
+            self.basis = Some(Basis::learn(self.gather(rows.iter()).view(), self.seed));
+        }
+        if let Some(basis) = &self.basis {
+            self.open.encode_all(basis);
         }
     }
 
@@ -414,7 +460,7 @@ impl DenseIndex {
         let Some(basis) = &other.basis else { return vec![0; rows.len()] };
         let centres = basis.centres().slice(ndarray::s![1.., ..]).to_owned();
         let nearest = partition::Nearest::new(&centres);
-        // The one step that takes minutes at tens of millions, and what is far apart in it is independent.
+        // The step that takes longest at tens of millions, and what is far apart in it is independent.
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let of = |rows: &[u32]| -> Vec<u32> {
             let chunks = rows.chunks(BLOCK_ROWS).flat_map(|rows| nearest.of(self.gather(rows.iter()).view()));

@@ -21,9 +21,12 @@ const INTEGER_PER_HIT: usize = 8;
 const EXACT_EXTRA: usize = 32;
 /// Groups that are scanned before the bar is raised.
 const GROUPS_AT_ONCE: usize = 32;
-/// Of vectors in lists, one in this many is scanned: those of the nearest lists. The neighbours of a loose cluster are spread over
-/// many lists, so a part as small as is usual elsewhere misses too many; see `partition`.
-const PROBED_ONE_IN: usize = 2;
+/// Vectors for each of which one more candidate is scored by integers: among more vectors the estimates of more are too high.
+const ROWS_PER_INTEGER: usize = 10_000;
+/// Of vectors in lists, one in this many is scanned: those of the nearest lists. See `partition` for what they hold.
+const PROBED_ONE_IN: usize = 8;
+/// Vectors to be scanned from which on all cores do it: less is done before a second one has begun.
+const PARALLEL_ROWS_MIN: usize = 2_000_000;
 /// A set of slots that has at most one in this many of the vectors is walked, not scanned for.
 const WALK_ONE_IN: usize = 16;
 /// How far apart two sums of the same products may be, made in different orders.
@@ -152,9 +155,40 @@ impl DenseIndex {
 
     /// The best by code, in no order.
     fn scan(&self, probe: &Probe, keep: usize, filter: &Filter<'_>) -> Vec<Candidate> {
-        let mut best = Best::new(INTEGER_MIN.max(keep.saturating_mul(INTEGER_PER_HIT)));
+        let blocks = self.probed(probe);
+        let rows: usize = blocks.iter().map(|(_, block)| block.rows).sum();
+        let want = INTEGER_MIN.max(keep.saturating_mul(INTEGER_PER_HIT)).max(rows / ROWS_PER_INTEGER);
+        let threads =
+            if rows < PARALLEL_ROWS_MIN { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
+        if threads == 1 {
+            return self.scan_blocks(probe, blocks.iter(), want, filter).finish();
+        }
+        // Blocks in turn, so that each thread meets near ones first and soon has a high bar.
+        let part = |first: usize| self.scan_blocks(probe, blocks.iter().skip(first).step_by(threads), want, filter);
+        let best = std::thread::scope(|scope| {
+            let part = &part;
+            let started: Vec<_> = (1..threads).map(|first| (first, scope.spawn(move || part(first)))).collect();
+            let mut best = part(0);
+            for (first, thread) in started {
+                // A thread that died is done again here, to die with its message.
+                let other = thread.join().unwrap_or_else(|_| part(first));
+                other.found.into_iter().for_each(|candidate| best.push(candidate));
+            }
+            best
+        });
+        best.finish()
+    }
+
+    fn scan_blocks<'b>(
+        &self,
+        probe: &Probe,
+        blocks: impl Iterator<Item = &'b (usize, Block<'b>)>,
+        want: usize,
+        filter: &Filter<'_>,
+    ) -> Best {
+        let mut best = Best::new(want);
         let mut hits = Vec::with_capacity(GROUPS_AT_ONCE * GROUP);
-        for (number, block) in self.probed(probe) {
+        for (number, block) in blocks {
             for first in (0..block.rows.div_ceil(GROUP)).step_by(GROUPS_AT_ONCE) {
                 let row = (number * BLOCK_ROWS + first * GROUP) as u32;
                 let scan = probe.scan(block.groups(first, GROUPS_AT_ONCE), block.list, row, best.bar);
@@ -171,7 +205,22 @@ impl DenseIndex {
                 }
             }
         }
-        best.finish()
+        best
+    }
+
+    /// The nearest slot, of the `compared` nearest by their codes. For an index in memory whose vectors all have
+    /// [codes](DenseIndex::code_all).
+    pub(super) fn nearest(&self, query: &[f32], compared: usize) -> Option<u32> {
+        let candidates = match &self.basis {
+            Some(basis) if self.slots.live() > compared => {
+                let probe = basis.probe(query);
+                let blocks = self.probed(&probe);
+                self.scan_blocks(&probe, blocks.iter(), compared, &|_| true).finish()
+            }
+            _ => self.score_all(query, 1, &|_| true),
+        };
+        let best = self.score_exactly(query, candidates).into_iter().max_by_key(|candidate| candidate.key);
+        best.map(|candidate| candidate.slot())
     }
 
     /// The blocks to be scanned: all of them, or those in no list and those of the lists that are nearest.

@@ -112,6 +112,33 @@ impl SlotSet {
         new
     }
 
+    /// Takes a slot out; says whether it was in the set.
+    pub fn remove(&mut self, slot: u32) -> bool {
+        let Some(word) = self.words.get_mut(slot as usize / 64) else { return false };
+        let had = *word >> (slot % 64) & 1 == 1;
+        *word &= !(1 << (slot % 64));
+        self.len -= usize::from(had);
+        had
+    }
+
+    /// Leaves those that are in the other set too.
+    pub fn keep(&mut self, other: &SlotSet) {
+        let others = other.words.iter().copied().chain(std::iter::repeat(0));
+        self.words.iter_mut().zip(others).for_each(|(word, other)| *word &= other);
+        self.count();
+    }
+
+    /// Takes in those of another set.
+    pub fn add(&mut self, other: &SlotSet) {
+        self.words.resize(self.words.len().max(other.words.len()), 0);
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
+        self.count();
+    }
+
+    fn count(&mut self) {
+        self.len = self.words.iter().map(|word| word.count_ones() as usize).sum();
+    }
+
     /// Whether a slot is in the set.
     #[must_use]
     pub fn contains(&self, slot: u32) -> bool {
@@ -179,6 +206,28 @@ mod tests {
                 for row in rows {
                     prop_assert_eq!(slots.slot(row), Some(slot));
                 }
+            }
+        }
+
+        #[test]
+        fn sets_are_changed_as_sets_are(
+            ours in prop::collection::btree_set(0u32..300, 0..60),
+            theirs in prop::collection::btree_set(0u32..300, 0..60),
+        ) {
+            let set = |slots: &BTreeSet<u32>| slots.iter().copied().collect::<SlotSet>();
+            let (mut both, mut either, mut without) = (set(&ours), set(&ours), set(&ours));
+            both.keep(&set(&theirs));
+            either.add(&set(&theirs));
+            for slot in &theirs {
+                prop_assert_eq!(without.remove(*slot), ours.contains(slot));
+            }
+            for (set, model) in [
+                (both, ours.intersection(&theirs).copied().collect::<Vec<_>>()),
+                (either, ours.union(&theirs).copied().collect()),
+                (without, ours.difference(&theirs).copied().collect()),
+            ] {
+                prop_assert_eq!(set.len(), model.len());
+                prop_assert!(set.iter().eq(model));
             }
         }
 

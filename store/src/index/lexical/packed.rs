@@ -29,6 +29,11 @@ impl<'a> Unpack<'a> {
         Unpack { bytes, next: 0 }
     }
 
+    /// Of a list that goes on: its first gap is counted from `next`, one behind the last number before.
+    pub(super) fn behind(bytes: &'a [u8], next: u64) -> Self {
+        Unpack { bytes, next }
+    }
+
     fn varint(&mut self) -> Option<u64> {
         // Most gaps and nearly all counts take one byte.
         let (&first, rest) = self.bytes.split_first()?;
@@ -56,8 +61,9 @@ impl Iterator for Unpack<'_> {
     fn next(&mut self) -> Option<(u32, u32)> {
         let head = self.varint()?;
         let count = if head & 1 == 1 { self.varint()? } else { 1 };
-        let number = self.next + (head >> 1);
-        self.next = number + 1;
+        // Damaged bytes may say anything.
+        let number = self.next.checked_add(head >> 1)?;
+        self.next = number.checked_add(1)?;
         Some((u32::try_from(number).ok()?, u32::try_from(count).ok()?))
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{B, K1};
+use super::background::background_share;
+use super::{B, K1, idf};
 use crate::index::tokens::tokenize;
 
 /// A query of less idf mass than this many unknown words have is taken to have that much, so that a word or two,
@@ -56,6 +57,22 @@ impl LexicalQuery {
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
+
+    /// How often a document has each term.
+    pub(crate) fn counts_in(&self, document: &TermCounts) -> Box<[u32]> {
+        self.terms.iter().map(|term| document.count(term)).collect()
+    }
+
+    /// Weighs the terms by a corpus of which no index is at hand: how many of its `documents` have each term, and how many
+    /// terms they have together. The same weights as an index of these documents gives.
+    pub(crate) fn weigh_by(&self, frequencies: &[usize], documents: usize, length_sum: u64) -> Weighed<'_> {
+        let weight = |(at, term): (usize, &String)| {
+            idf(background_share(term), frequencies.get(at).copied().unwrap_or(0), documents)
+        };
+        let weights = self.terms.iter().enumerate().map(weight).collect();
+        let mean_length = (length_sum as f64 / documents.max(1) as f64) as f32;
+        Weighed::new(self, weights, &[], idf(0.0, 0, documents), mean_length.max(1.0))
+    }
 }
 
 /// The terms of one document with their counts, and its length in terms.
@@ -75,6 +92,11 @@ impl TermCounts {
             document.length = document.length.saturating_add(1);
         }
         document
+    }
+
+    /// How many terms, counted with repetition.
+    pub(crate) fn length(&self) -> u32 {
+        self.length
     }
 
     pub(super) fn count(&self, term: &str) -> u32 {
@@ -103,6 +125,8 @@ pub struct Weighed<'q> {
     pub(super) order: Vec<usize>,
     /// The number of each term that the index knows with its place in the query, ascending.
     pub(super) known: Vec<(u32, usize)>,
+    /// The number of each term, by its place in the query.
+    ids: Vec<Option<u32>>,
     unknown_idf: f32,
     /// How much each term of a document's length holds it back.
     length_slope: f32,
@@ -125,7 +149,13 @@ impl<'q> Weighed<'q> {
         known.sort_unstable();
         let simple = query.tokens.iter().filter(|token| token.parts == 0 && !token.again);
         let mass = simple.map(|token| weight(&token.term)).sum();
-        Weighed { query, idf, order, known, unknown_idf, length_slope: K1 * B / mean_length, mass }
+        let ids = ids.to_vec();
+        Weighed { query, idf, order, known, ids, unknown_idf, length_slope: K1 * B / mean_length, mass }
+    }
+
+    /// The number of a term by its place in the query, if the index knows it.
+    pub(super) fn number(&self, at: usize) -> Option<u32> {
+        self.ids.get(at).copied().flatten()
     }
 
     /// The weight of a term by its place in the query.
@@ -161,7 +191,7 @@ impl<'q> Weighed<'q> {
     }
 
     /// A document by how often it has each term of the query.
-    pub(super) fn match_counts(&self, counts: &[u32], length: u32) -> Match {
+    pub(crate) fn match_counts(&self, counts: &[u32], length: u32) -> Match {
         let count = |at: usize| counts.get(at).copied().unwrap_or(0);
         let parts = self.order.iter().filter(|at| count(**at) > 0).map(|at| self.part(*at, count(*at), length));
         Match { bm25: parts.fold(0.0, |sum, part| sum + part), coverage: self.covered(|at| count(at) > 0) }

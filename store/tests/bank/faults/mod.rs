@@ -13,13 +13,16 @@ use folklore_protocol::{
     claim::{Claim, Outcome},
     record::Record,
 };
-use folklore_store::bank::{Batch, Incoming, Store};
+use folklore_store::{
+    bank::{Batch, Incoming, Store},
+    runs::log::{Ending, Lease},
+};
 
 use self::{
     disk::{Crash, Disk},
     trace::Event,
 };
-use crate::common::{home, how_many, key, lesson, open, open_clean, run, taught, teach};
+use crate::common::{action, home, how_many, key, lesson, long_action, new_run, open, open_clean, run, taught, teach};
 
 const ROLE: &str = "FOLKLORE_TEST_TRACED_WRITER";
 const OPERATIONS: u32 = 200;
@@ -47,9 +50,32 @@ fn setting(n: u32) -> Vec<u8> {
     vec![n as u8; 20_000]
 }
 
+/// Steps of one run under way before it ends.
+const STEPS_A_RUN: u32 = 6;
+
+/// Which run the steps go to, and which step an operation records.
+fn step_of(n: u32) -> (Lease, u32) {
+    let turn = n / 10;
+    (Lease { name: format!("log-{}", turn / STEPS_A_RUN), number: 1 }, turn % STEPS_A_RUN + 1)
+}
+
 fn operate(store: &Store, n: u32) {
     let (bank, me) = (home().id, key(1));
     match n % 10 {
+        4 => {
+            let (lease, step) = step_of(n);
+            if step == 1 {
+                assert_eq!(store.begin_run(new_run(&lease.name), 1).unwrap(), lease);
+            }
+            store.mark_started(&lease, step, &action(n), 1).unwrap();
+            // Of every length up to several parts.
+            let done = store.record_step(&lease, step, &long_action(n, (n * 500) as usize), 1).unwrap();
+            if step == STEPS_A_RUN {
+                let (state, digest) = (done.state, [n as u8; 32]);
+                let ending = Ending { lease, state, outcome: Outcome::Success, digest };
+                store.end_run(&me, 1, Batch::default(), &ending).map(drop).unwrap();
+            }
+        }
         5 => store.set_setting("book", &setting(n)).unwrap(),
         6 => {
             let rows = vec![run(n, Outcome::Unknown, 70_000), run(n, Outcome::Success, 40_000)];
@@ -71,6 +97,20 @@ fn operate(store: &Store, n: u32) {
 /// What an acknowledged operation must have left; the error says what is missing.
 fn check(store: &Store, n: u32, acknowledged: u32) -> Result<(), String> {
     match n % 10 {
+        4 => {
+            let (lease, step) = step_of(n);
+            let held = store.checkpoint(&lease.name).map_err(|e| e.to_string())?;
+            if held.info.ended.is_some() {
+                return if held.info.steps == STEPS_A_RUN { Ok(()) } else { Err("ended too early".into()) };
+            }
+            let wanted = long_action(n, (n * 500) as usize);
+            let recorded = held.steps.get(step as usize - 1).ok_or("no step")?;
+            if recorded.step == wanted && held.uncertain.iter().all(|mark| mark.n > step) {
+                Ok(())
+            } else {
+                Err("another step, or a mark that was answered".into())
+            }
+        }
         5 => {
             // Any later one may have taken its place, acknowledged or not.
             let held = store.setting("book").ok_or("no setting")?;

@@ -1,0 +1,367 @@
+//! Runs under way. Texts are cleaned and redacted before they are hashed or stored; when a run ends it becomes a finished
+//! run like those that are imported, and teaches what it teaches in the same group.
+
+use folklore_protocol::{
+    LessonId, Outcome,
+    canonical::{Lines, normalise, shorten},
+};
+use folklore_store::{
+    bank::Batch,
+    catalogue::{Recalled, Wish},
+    run::{self, Run, RunOutcome, RunStatus, Step, digest_hex},
+    runs::log::{Branch, Checkpoint, Ending, Lease, NewRun, Recorded, RunError, RunId, RunInfo},
+};
+
+use super::{
+    Memory, clean_run,
+    import::Finished,
+    read_failed,
+    teach::{Struck, brief},
+    write_failed,
+};
+use crate::{
+    api::{self, Answer, ApiError, TimeMs},
+    induction::Work,
+};
+
+/// Bytes of a task in a list.
+const SHOWN_TASK_BYTES: usize = 200;
+/// Of the lessons shown as one hit, so many are noted as given: the others are nearly the same.
+const NOTED_ALIKE: usize = 3;
+
+impl Memory {
+    pub(super) fn begin_now(&self, request: api::BeginRequest) -> Answer<api::BeginResponse> {
+        let shared = request.bank.is_some();
+        let bank = self.bank(request.bank.as_deref())?;
+        self.check_may_write(&bank)?;
+        let mut run = Run {
+            task_key: request.task_key.unwrap_or_default(),
+            task: request.task,
+            domain: request.domain,
+            agent: request.agent,
+            tags: request.tags,
+            ..Run::default()
+        };
+        // Clean first: a zero-width character could hide a secret from the rules.
+        run.tidy();
+        let struck = clean_run(&mut run);
+        if run.task.is_empty() {
+            return Err(ApiError::bad_request("the task is empty: say what is to be done"));
+        }
+        if run.task_key.is_empty() {
+            run.task_key = Run::key_from_task(&run.task);
+        }
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|error| ApiError::failed(format!("no randomness: {error}")))?;
+        let id = RunId(id);
+        let name = request.name.unwrap_or_else(|| id.to_string().chars().take(12).collect());
+        let (task_key, task, tags) = (run.task_key, run.task, run.tags);
+        let new = NewRun {
+            id,
+            name,
+            bank: bank.id,
+            shared: shared && bank.salt != crate::engine::PUBLIC_SALT,
+            task_key,
+            task,
+            domain: run.domain,
+            agent: run.agent,
+            tags,
+        };
+        let shared = new.shared;
+        let lease = self.0.store.begin_run(new, self.now_ms()).map_err(run_failed)?;
+        let info = self.0.store.run_info(&lease.name).map_err(run_failed)?;
+        Ok(api::BeginResponse {
+            run: lease.to_string(),
+            name: lease.name,
+            lease: lease.number,
+            bank: bank.id.to_string(),
+            shared,
+            state: info.state.to_string(),
+            redacted: struck.report(),
+        })
+    }
+
+    pub(super) fn step_now(&self, request: api::StepRequest) -> Answer<api::StepResponse> {
+        let lease: Lease = request.run.parse().map_err(run_failed)?;
+        let mut struck = Struck::default();
+        let mut clean = |text: String| {
+            let mut text = run::clean(&text);
+            struck.clean(&mut text);
+            text
+        };
+        let (think, action, observation) = (clean(request.think), clean(request.action), clean(request.observation));
+        let step = Step { think, action, observation };
+        if step == Step::default() {
+            return Err(ApiError::bad_request("the step is empty: give 'think', 'action' or 'observation'"));
+        }
+        let n = request.n;
+        let store = &self.0.store;
+        let (known, next, state) = if request.started {
+            store.mark_started(&lease, n, &step, self.now_ms()).map_err(run_failed)?;
+            let info = store.run_info(&lease.name).map_err(run_failed)?;
+            (false, info.steps.saturating_add(1), info.state)
+        } else {
+            let done = store.record_step(&lease, n, &step, self.now_ms()).map_err(run_failed)?;
+            (done.known, n.saturating_add(1), done.state)
+        };
+        Ok(api::StepResponse {
+            run: lease.to_string(),
+            n,
+            next,
+            state: state.to_string(),
+            known,
+            started: request.started,
+            redacted: struck.report(),
+        })
+    }
+
+    pub(super) fn end_run_now(&self, request: api::EndRequest) -> Answer<api::EndResponse> {
+        let lease: Lease = request.run.parse().map_err(run_failed)?;
+        let held = match self.0.store.checkpoint(&lease.name) {
+            Ok(held) if held.info.ended.is_none() => held,
+            Ok(held) => return ended_before(&held.info, &lease, request.outcome),
+            Err(error) => return Err(run_failed(error)),
+        };
+        let bank = self.bank(Some(&held.info.bank.to_string()))?;
+        let state = held.info.state;
+        let mut finished = finished(held, &request);
+        clean_run(&mut finished);
+        let Finished { row, claims, works, mut no_lesson } = self.finish(&bank, &finished)?;
+        // A policy that changed meanwhile keeps the lessons out; the run is this node's own.
+        let may_write = self.check_may_write(&bank);
+        let not_drawn = |message: String| api::NoLesson { run: finished.source.clone(), reason: message };
+        let (claims, works) = match &may_write {
+            Ok(()) => (claims, works),
+            Err(error) => {
+                no_lesson.push(not_drawn(error.message.clone()));
+                Default::default()
+            }
+        };
+        let ending = Ending { lease, state, outcome: request.outcome, digest: row.digest };
+        let bodies = claims.iter().map(|(_, lesson)| lesson.clone()).collect();
+        let batch = Batch { claims, runs: vec![row], skip_if_taught: true };
+        // A full queue leaves the run to 'folklore induce'.
+        let jobs = works.len() as u64;
+        let queue = self.induction().jobs.queue(works.iter().map(Work::to_bytes).collect(), self.now_ms());
+        let queue = queue.map_err(|error| no_lesson.push(not_drawn(error.to_string()))).ok();
+        let settings = queue.as_ref().map(|queue| queue.settings()).unwrap_or_default();
+        let written =
+            self.0.store.end_run_with(&self.0.key, self.now_ms(), batch, &settings, &ending).map_err(run_failed)?;
+        let mut queued = 0;
+        if let Some(queue) = queue {
+            queue.keep();
+            self.induction().wake();
+            queued = jobs;
+        }
+        let (records, _) = self.publish(&bank.id, written, bodies)?;
+        let mut lessons: Vec<String> =
+            records.iter().filter_map(|record| record.claim().body()).map(|id| id.to_string()).collect();
+        if request.outcome != Outcome::Unknown && may_write.is_ok() {
+            let together = self.contrast_task(&bank, &finished.task_key)?;
+            queued += together.queued;
+            lessons.extend(together.lessons);
+            no_lesson.extend(together.no_lesson);
+        }
+        Ok(api::EndResponse {
+            name: ending.lease.name,
+            outcome: request.outcome,
+            digest: digest_hex(&ending.digest),
+            steps: u32::try_from(finished.steps.len()).unwrap_or(u32::MAX),
+            state: state.to_string(),
+            known: false,
+            lessons,
+            queued,
+            no_lesson,
+        })
+    }
+
+    pub(super) fn resume_now(&self, request: &api::ResumeRequest) -> Answer<api::ResumeResponse> {
+        if request.k > api::MAX_K {
+            return Err(ApiError::bad_request(format!("k is 0 to {}", api::MAX_K)));
+        }
+        let name = match (&request.run, &request.task) {
+            (Some(run), None) => run.rsplit_once('@').map_or(run.as_str(), |(name, _)| name).to_owned(),
+            (None, Some(task)) => self.run_of_task(task)?,
+            _ => return Err(ApiError::bad_request("name either a run or its task")),
+        };
+        let lease = self.0.store.take_lease(&name, self.now_ms()).map_err(run_failed)?;
+        let Checkpoint { info, steps, uncertain } = self.0.store.checkpoint(&name).map_err(run_failed)?;
+        let (lessons, reason) = if request.k == 0 {
+            (Vec::new(), None)
+        } else {
+            let wish = Wish { k: request.k, exclude: info.given.clone(), ..Wish::default() };
+            let recalled = self.0.catalogue.recall(&info.task, &wish, &[]).map_err(read_failed)?;
+            self.note_given(&lease, &recalled)?;
+            let answer = self.to_response(recalled, api::AskedPeers::default(), false);
+            (answer.hits, answer.reason)
+        };
+        let state = info.state.to_string();
+        let next = info.steps.saturating_add(1);
+        Ok(api::ResumeResponse {
+            run: lease.to_string(),
+            name: lease.name,
+            lease: lease.number,
+            bank: info.bank.to_string(),
+            began: TimeMs(info.began_ms),
+            next,
+            state,
+            lost_after: info.lost_after,
+            branch: info.branch.as_ref().map(to_branch),
+            task: info.task,
+            task_key: info.task_key,
+            domain: info.domain,
+            agent: info.agent,
+            steps: steps.into_iter().map(to_step).collect(),
+            uncertain: uncertain
+                .into_iter()
+                .map(|mark| step_view(mark.n, mark.what, mark.at_ms, String::new()))
+                .collect(),
+            lessons,
+            reason,
+        })
+    }
+
+    /// Notes what a recall gave to a run, durably, before the agent sees it.
+    pub(super) fn note_given(&self, lease: &Lease, recalled: &Recalled) -> Answer<()> {
+        let ids: Vec<LessonId> = recalled
+            .hits
+            .iter()
+            .flat_map(|hit| std::iter::once(hit.lesson.id()).chain(hit.also.iter().copied().take(NOTED_ALIKE)))
+            .collect();
+        self.0.store.note_given(lease, &ids).map_err(run_failed)
+    }
+
+    /// The one run of a task that is under way.
+    fn run_of_task(&self, task: &str) -> Answer<String> {
+        let mut asked = Run { task: task.to_owned(), ..Run::default() };
+        asked.tidy();
+        clean_run(&mut asked);
+        let key = run::one_line(task);
+        let words = asked.task;
+        let open = self.0.store.runs_here().into_iter().filter(|run| run.ended.is_none());
+        let found: Vec<RunInfo> = open.filter(|run| run.task == words || run.task_key == key).collect();
+        match &found[..] {
+            [] => Err(ApiError::not_found(format!(
+                "no run of the task '{}' is under way here: 'folklore runs' lists those that are",
+                brief(task)
+            ))),
+            [run] => Ok(run.name.clone()),
+            several => {
+                let names: Vec<&str> = several.iter().take(8).map(|run| run.name.as_str()).collect();
+                Err(ApiError::bad_request(format!(
+                    "{} runs of this task are under way: name the one you mean, of {} ('folklore runs' tells more)",
+                    several.len(),
+                    names.join(", ")
+                )))
+            }
+        }
+    }
+
+    pub(super) fn runs_now(&self, request: &api::RunsRequest) -> api::RunsResponse {
+        let runs = self.0.store.runs_here().into_iter().filter(|run| request.all || run.ended.is_none());
+        api::RunsResponse { runs: runs.map(to_summary).collect() }
+    }
+}
+
+/// The finished run of a log.
+fn finished(held: Checkpoint, request: &api::EndRequest) -> Run {
+    let Checkpoint { info, steps, .. } = held;
+    let [a, b, c, d, ..] = info.id.0;
+    let status = match request.outcome {
+        Outcome::Success => RunStatus::Success,
+        Outcome::Failure => RunStatus::Failure,
+        Outcome::Partial => RunStatus::Partial,
+        Outcome::Unknown => RunStatus::Unknown,
+    };
+    let mut run = Run {
+        task_key: info.task_key,
+        task: info.task,
+        domain: info.domain,
+        agent: info.agent,
+        // Two attempts that went the same way word for word are two.
+        attempt: Some(u32::from_le_bytes([a, b, c, d])),
+        source: format!("run {}", info.name),
+        steps: steps.into_iter().map(|recorded| recorded.step).collect(),
+        outcome: RunOutcome {
+            status,
+            reward_milli: request.reward_milli,
+            reason: request.reason.clone(),
+            judged_by: request.judged_by.clone(),
+            ..RunOutcome::default()
+        },
+        tags: info.tags,
+        injected: info.given.iter().map(ToString::to_string).collect(),
+    };
+    run.tidy();
+    run
+}
+
+/// A run that had ended: the same again is no error.
+fn ended_before(info: &RunInfo, lease: &Lease, outcome: Outcome) -> Answer<api::EndResponse> {
+    let (name, steps) = (info.name.clone(), info.steps);
+    let Some(ended) = info.ended else { return Err(ApiError::failed("the run has not ended")) };
+    if ended.outcome != outcome || lease.number != info.lease {
+        return Err(run_failed(RunError::Ended { name, outcome: ended.outcome, steps }));
+    }
+    Ok(api::EndResponse {
+        name,
+        outcome,
+        digest: digest_hex(&ended.digest),
+        steps,
+        state: ended.state.to_string(),
+        known: true,
+        lessons: Vec::new(),
+        queued: 0,
+        no_lesson: Vec::new(),
+    })
+}
+
+fn to_step(recorded: Recorded) -> api::StepView {
+    step_view(recorded.n, recorded.step, recorded.at_ms, recorded.state.to_string())
+}
+
+fn step_view(n: u32, step: Step, at_ms: u64, state: String) -> api::StepView {
+    let Step { think, action, observation } = step;
+    api::StepView { n, think, action, observation, at: TimeMs(at_ms), state }
+}
+
+fn to_branch(branch: &Branch) -> api::BranchView {
+    api::BranchView { from: branch.from.to_string(), steps: branch.steps, state: branch.state.to_string() }
+}
+
+fn to_summary(run: RunInfo) -> api::RunSummary {
+    api::RunSummary {
+        task: shorten(&normalise(&run.task, Lines::One), SHOWN_TASK_BYTES),
+        branch: run.branch.as_ref().map(to_branch),
+        lease: run.lease,
+        bank: run.bank.to_string(),
+        shared: run.shared,
+        steps: run.steps,
+        state: run.state.to_string(),
+        uncertain: run.uncertain as u64,
+        began: TimeMs(run.began_ms),
+        touched: TimeMs(run.touched_ms),
+        outcome: run.ended.map(|ended| ended.outcome),
+        name: run.name,
+        task_key: run.task_key,
+        agent: run.agent,
+    }
+}
+
+pub(super) fn run_failed(error: RunError) -> ApiError {
+    let text = error.to_string();
+    match error {
+        RunError::Unknown(_) => ApiError::not_found(text),
+        RunError::BadName(_) | RunError::NotALease(_) | RunError::Limit { .. } | RunError::NoSuchLease { .. } => {
+            ApiError::bad_request(text)
+        }
+        RunError::Fenced { .. } | RunError::TooManyRuns(_) => ApiError::refused(text),
+        RunError::Taken { .. }
+        | RunError::Ended { .. }
+        | RunError::Conflict { .. }
+        | RunError::Gap { .. }
+        | RunError::Moved(_) => ApiError::new(api::ErrorCode::Conflict, text),
+        RunError::Write(error) => write_failed(error),
+        RunError::Read(error) => read_failed(error),
+    }
+}

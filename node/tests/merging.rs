@@ -1,0 +1,175 @@
+//! Near-duplicates are merged: on pairs of real reflections labelled by hand, and through a daemon.
+
+mod common;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use common::Running;
+use folklore_node::api::UpOptions;
+use folklore_protocol::lesson::{LessonDraft, LessonKind};
+use folklore_store::learn::merge::Gist;
+use serde_json::{Value, json};
+
+/// What merging must reach on the pairs (issue 5), in percent.
+const PRECISION_MIN_PERCENT: usize = 95;
+const RECALL_MIN_PERCENT: usize = 80;
+
+fn shared_data(test: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("FOLKLORE_SHARED_DATA").map(PathBuf::from);
+    let path = path.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"));
+    if path.join("reflexion").is_dir() {
+        return Some(path);
+    }
+    println!("{test}: skipped, {} is not there", path.display());
+    None
+}
+
+/// A reflection: its name in the table, the row it is of, and its text.
+struct Reflection {
+    name: String,
+    row: String,
+    text: String,
+}
+
+/// The files with reflections, and every reflection in them.
+fn reflections(data: &Path) -> (Vec<PathBuf>, Vec<Reflection>) {
+    let mut files = Vec::new();
+    let mut out = Vec::new();
+    let mut paths: Vec<PathBuf> = fs::read_dir(data.join("reflexion")).unwrap().map(|e| e.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        let text = fs::read_to_string(&path).unwrap();
+        let rows: Vec<Value> = match path.extension().and_then(|e| e.to_str()) {
+            Some("json") => serde_json::from_str(&text).unwrap(),
+            Some("jsonl") => text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+            _ => continue,
+        };
+        let before = out.len();
+        for row in rows {
+            let file = path.file_name().unwrap().to_string_lossy();
+            let of = row["name"].as_str().unwrap_or_default().to_owned();
+            let texts = row["memory"].as_array().or(row["reflections"].as_array());
+            for (at, text) in texts.into_iter().flatten().filter_map(Value::as_str).map(str::trim).enumerate() {
+                if !text.is_empty() {
+                    let name = format!("{file} {of} {at}");
+                    out.push(Reflection { name, row: of.clone(), text: text.to_owned() });
+                }
+            }
+        }
+        if out.len() > before {
+            files.push(path);
+        }
+    }
+    (files, out)
+}
+
+fn gist(content: &str) -> Gist {
+    Gist::of(&LessonDraft {
+        kind: LessonKind::Pitfall,
+        title: String::new(),
+        applies_when: String::new(),
+        not_when: String::new(),
+        content: content.into(),
+        task: String::new(),
+        domain: String::new(),
+        tags: Vec::new(),
+    })
+}
+
+#[test]
+fn pairs_labelled_by_hand_are_told_apart() {
+    let Some(data) = shared_data("pairs_labelled_by_hand_are_told_apart") else { return };
+    let texts: BTreeMap<String, String> =
+        reflections(&data).1.into_iter().map(|reflection| (reflection.name, reflection.text)).collect();
+    let (mut same, mut merged, mut right, mut pairs) = (0, 0, 0, 0);
+    for line in include_str!("data/reflection_pairs.txt").lines().filter(|line| !line.starts_with('#')) {
+        let parts: Vec<&str> = line.split(" | ").collect();
+        let [label, first, second, why] = parts[..] else { panic!("{line}") };
+        let verdict = gist(&texts[first]).same(&gist(&texts[second]));
+        let is_same = label == "same";
+        pairs += 1;
+        same += usize::from(is_same);
+        merged += usize::from(verdict);
+        right += usize::from(verdict && is_same);
+        if verdict != is_same {
+            println!("{label}, but {}: {first} {second} ({why})", if verdict { "merged" } else { "kept apart" });
+        }
+    }
+    println!("{pairs} pairs, {same} of them the same: {merged} merged, {right} rightly");
+    assert_eq!((pairs, same), (60, 30));
+    assert!(100 * right >= PRECISION_MIN_PERCENT * merged, "precision {right}/{merged}");
+    assert!(100 * right >= RECALL_MIN_PERCENT * same, "recall {right}/{same}");
+}
+
+/// All pairs of all reflections, of which nobody labelled most: what is merged must at least be of one environment or problem.
+#[test]
+fn reflections_about_different_tasks_are_never_merged() {
+    let Some(data) = shared_data("reflections_about_different_tasks_are_never_merged") else { return };
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    for Reflection { row, text, .. } in reflections(&data).1 {
+        texts.entry(text).or_insert(row);
+    }
+    let gists: Vec<(Gist, &String, &String)> = texts.iter().map(|(text, row)| (gist(text), row, text)).collect();
+    let (mut merged, mut gone) = (0, 0);
+    for (at, (ours, row, text)) in gists.iter().enumerate() {
+        let mut is_gone = false;
+        for (theirs, other, words) in &gists[..at] {
+            if ours.same(theirs) {
+                merged += 1;
+                is_gone = true;
+                assert_eq!(row, other, "{text}\n{words}");
+            }
+        }
+        gone += usize::from(is_gone);
+    }
+    println!("{} different texts: {merged} pairs merged, {gone} texts that say what another says", gists.len());
+    assert!(gone > gists.len() / 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lesson_in_nearly_the_same_words_becomes_a_claim_on_the_one_that_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(dir.path(), UpOptions::default()).await;
+    let lesson =
+        |content: &str| json!({"kind": "pitfall", "title": content, "content": content, "task": "ship a parcel"});
+    let text = "The parcel came back because the label named the old street: look up the address first, then print it.";
+    let first = running.post("teach", &lesson(text)).await;
+    assert_eq!((&first["new"], &first["merged_into"]), (&json!(true), &Value::Null));
+    let longer = format!("{text} I will also look at the stamp.");
+    let second = running.post("teach", &lesson(&longer)).await;
+    assert_eq!((&second["new"], &second["merged_into"]), (&json!(false), &first["id"]));
+    let other = running.post("teach", &lesson(&text.replace("old street", "wrong town"))).await;
+    assert_eq!((&other["new"], &other["merged_into"]), (&json!(true), &Value::Null));
+    assert_eq!(running.post("list", &json!({})).await["total"], 2);
+    // What was withdrawn does not swallow what is taught anew.
+    running.post("withdraw", &json!({"id": first["id"]})).await;
+    let anew = running.post("teach", &lesson(&longer)).await;
+    assert_eq!((&anew["new"], &anew["merged_into"]), (&json!(true), &Value::Null));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn imported_reflections_do_not_flood_a_bank() {
+    let Some(data) = shared_data("imported_reflections_do_not_flood_a_bank") else { return };
+    let (files, all) = reflections(&data);
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(dir.path(), UpOptions::default()).await;
+    let done = running.import(&json!({"paths": files})).await;
+    let held = running.post("list", &json!({"limit": 1, "kind": "pitfall"})).await;
+    println!(
+        "{} reflections: {} pitfalls held, {} merged, {} word for word",
+        all.len(),
+        held["total"],
+        done["merged"],
+        done["duplicates"]
+    );
+    assert!(done["merged"].as_u64().unwrap() > 50, "{done}");
+    // Again, and nothing is new.
+    let again = running.import(&json!({"paths": files})).await;
+    assert_eq!((&again["runs"], &again["lessons"]), (&json!(0), &json!(0)), "{again}");
+    running.stop().await;
+}

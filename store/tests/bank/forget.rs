@@ -1,0 +1,207 @@
+//! A forgotten lesson's text is in no file, comes back from nowhere, and its records stay.
+
+use std::{fs, path::Path};
+
+use folklore_protocol::{claim::Claim, lesson::Lesson, record::Record};
+use folklore_store::{
+    bank::{Admission, Batch, Incoming, Store},
+    catalogue::{Catalogue, Wish},
+    frame::{self, Key, Kind, Tree},
+};
+
+use crate::common::{home, key, lesson, open, open_clean, taught, teach};
+
+/// Files below a directory that have these bytes.
+fn files_with(dir: &Path, wanted: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()) {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files_with(&entry.path(), wanted));
+        } else if fs::read(entry.path()).unwrap().windows(wanted.len()).any(|window| window == wanted) {
+            found.push(entry.path().display().to_string());
+        }
+    }
+    found
+}
+
+/// Text that only this lesson has.
+fn mark(lesson: &Lesson) -> Vec<u8> {
+    lesson.content.as_bytes()[..40].to_vec()
+}
+
+fn records(store: &Store) -> Vec<Record> {
+    let ids = store.record_ids(&home().id);
+    store.records(&ids).unwrap().into_iter().map(|(record, _)| record).collect()
+}
+
+/// The lesson is gone, the records are as they were, and the others can be read.
+fn check(store: &Store, gone: &Lesson, before: &[Record]) {
+    assert!(store.is_forgotten(&gone.id()) && !store.has_lesson(&gone.id()));
+    assert_eq!(store.lesson(&gone.id()).unwrap(), None);
+    assert_eq!(records(store), before);
+    assert!(store.missing_bodies(&home().id).is_empty());
+    let mut held = 0;
+    store.for_each_lesson(|lesson| held += usize::from(lesson.id() != gone.id())).unwrap();
+    assert_eq!(held, store.counts().lessons);
+    assert!(store.verify(|_| ()).unwrap().ok(), "{:?}", store.verify(|_| ()));
+}
+
+#[test]
+fn a_forgotten_text_is_in_no_file_and_does_not_come_back_from_carving_or_from_a_peer() {
+    let dir = tempfile::tempdir().unwrap();
+    let bank = dir.path().join("store");
+    let store = open_clean(&bank);
+    for from in [0, 40, 80] {
+        store.write(home().id, &key(1), 0, teach(from..from + 40)).unwrap();
+    }
+    let (gone, before) = (lesson(50), records(&store));
+    let catalogue = Catalogue::open(store.clone(), key(1).author(), &dir.path().join("vectors")).unwrap();
+    catalogue.save().unwrap();
+    assert!(files_with(&bank, &mark(&gone)).len() == 1, "the test looks for the right bytes");
+    // Vectors lie under the lesson's id; the catalogue's file may have that, as the records do.
+    let (vectors, vector_key) = (dir.path().join("vectors/task-text-1"), &gone.id().0);
+    assert!(!files_with(&vectors, vector_key).is_empty());
+
+    let forgotten = store.forget(&[gone.id()]).unwrap();
+    assert_eq!((forgotten.erased, forgotten.not_rewritten, forgotten.copies), (1, None, vec![]));
+    catalogue.forget(&[gone.id()]).unwrap();
+    assert_eq!(files_with(dir.path(), &mark(&gone)), Vec::<String>::new());
+    assert_eq!(files_with(&vectors, vector_key), Vec::<String>::new());
+    check(&store, &gone, &before);
+    assert!(catalogue.list(&Wish::default(), 0, 500).unwrap().0.iter().all(|listed| listed.lesson.id() != gone.id()));
+    assert!(catalogue.standing(&gone.id(), None).is_some(), "what records say of it stays");
+    // Once more adds nothing.
+    assert_eq!(store.forget(&[gone.id()]).unwrap().erased, 0);
+
+    // A peer that has it sends record and text again, and the text alone.
+    let record = before.iter().find(|record| record.claim().body() == Some(gone.id())).unwrap().clone();
+    let again = store.admit(home().id, vec![Incoming { record: record.clone(), body: Some(gone.clone()) }]).unwrap();
+    assert_eq!(again, [Admission::Known]);
+    assert_eq!(store.put_bodies(std::slice::from_ref(&gone)).unwrap(), 0);
+    catalogue.learn(&home().id, &[record], std::slice::from_ref(&gone));
+    assert_eq!(catalogue.list(&Wish::default(), 0, 500).unwrap().1, 119);
+    // And another author teaches it.
+    let claim = taught(&gone).0;
+    let other = Record::sign(&key(5), home().id, 1, 0, claim).unwrap();
+    store.admit(home().id, vec![Incoming { record: other, body: Some(gone.clone()) }]).unwrap();
+    let before = records(&store);
+    check(&store, &gone, &before);
+    drop((store, catalogue));
+
+    // From the summary, from all values, and carved out of a file whose beginning is rubbish.
+    for spoil in [None, Some("bank.summary"), Some("bank/db")] {
+        if let Some(name) = spoil {
+            let path = bank.join(name);
+            let mut bytes = fs::read(&path).unwrap();
+            if name == "bank/db" {
+                fs::read_dir(bank.join("bank")).unwrap().flatten().for_each(|entry| {
+                    if entry.file_name().to_string_lossy().starts_with("snap.") {
+                        fs::remove_file(entry.path()).unwrap();
+                    }
+                });
+                bytes[..16].fill(0xff);
+            } else {
+                bytes.clear();
+            }
+            fs::write(&path, bytes).unwrap();
+        }
+        let (store, report) = open(&bank);
+        assert_eq!(report.lost, 0, "{spoil:?} {report:#?}");
+        check(&store, &gone, &before);
+        assert_eq!(files_with(&bank.join("bank"), &mark(&gone)), Vec::<String>::new(), "{spoil:?}");
+        let catalogue = Catalogue::open(store.clone(), key(1).author(), &dir.path().join("vectors")).unwrap();
+        assert_eq!(catalogue.list(&Wish::default(), 0, 500).unwrap().1, 119, "{spoil:?}");
+    }
+}
+
+#[test]
+fn carving_before_the_rewrite_brings_nothing_back_either() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    store.write(home().id, &key(1), 0, teach(0..60)).unwrap();
+    drop(store);
+    // As a crash between the mark and the rewrite leaves it: the old pack still lies in the log.
+    let old = fs::read(dir.path().join("bank/db")).unwrap();
+    let store = open_clean(dir.path());
+    let (gone, before) = (lesson(7), records(&store));
+    store.forget(&[gone.id()]).unwrap();
+    drop(store);
+    // A spare copy of the log from before, as opening makes them.
+    fs::write(dir.path().join("bank.spare-0"), old).unwrap();
+    let db = dir.path().join("bank/db");
+    let mut bytes = fs::read(&db).unwrap();
+    bytes[..16].fill(0xff);
+    fs::write(&db, bytes).unwrap();
+    fs::read_dir(dir.path().join("bank")).unwrap().flatten().for_each(|entry| {
+        if entry.file_name().to_string_lossy().starts_with("snap.") {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    });
+    let (store, report) = open(dir.path());
+    println!("{:#?}", report.lines());
+    check(&store, &gone, &before);
+}
+
+#[test]
+fn a_lesson_that_this_node_teaches_again_is_no_longer_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    store.write(home().id, &key(1), 0, teach(0..20)).unwrap();
+    // One that is here, and one that is not and is not to come.
+    store.forget(&[lesson(3).id(), lesson(900).id()]).unwrap();
+    let record = Record::sign(&key(2), home().id, 1, 0, taught(&lesson(900)).0).unwrap();
+    store.admit(home().id, vec![Incoming { record, body: Some(lesson(900)) }]).unwrap();
+    assert!(store.is_forgotten(&lesson(3).id()) && !store.has_lesson(&lesson(900).id()));
+    let claim = Claim::Withdrawn { lesson_id: lesson(3).id(), reason: String::new() };
+    store.write(home().id, &key(1), 0, Batch { claims: vec![(claim, None)], ..Batch::default() }).unwrap();
+    store.write(home().id, &key(1), 0, teach(3..4)).unwrap();
+    assert_eq!(store.lesson(&lesson(3).id()).unwrap(), Some(lesson(3)));
+    drop(store);
+    for summary in [true, false] {
+        if !summary {
+            fs::remove_file(dir.path().join("bank.summary")).unwrap();
+        }
+        let store = open_clean(dir.path());
+        assert_eq!(store.lesson(&lesson(3).id()).unwrap(), Some(lesson(3)));
+        assert!(!store.is_forgotten(&lesson(3).id()) && store.is_forgotten(&lesson(900).id()));
+    }
+}
+
+/// Takes a bank back to how banks were written before there were packs: each value under a key of its own.
+fn unpack(dir: &Path) {
+    let db = sled::Config::new().path(dir.join("bank")).segment_size(8 * 1024 * 1024).open().unwrap();
+    let packs: Vec<_> = db.scan_prefix([frame::PACK_LETTER]).map(|entry| entry.unwrap()).collect();
+    assert!(!packs.is_empty());
+    for (key, pack) in packs {
+        for (_, frame) in frame::carve(&pack) {
+            assert_eq!(frame.kind, Kind::Value);
+            db.insert(frame.key.to_bytes(), frame.to_bytes()).unwrap();
+        }
+        db.remove(key).unwrap();
+    }
+    assert!(db.get(Key::first(Tree::Lesson, u64::MAX).to_bytes()).unwrap().is_none());
+    db.flush().unwrap();
+}
+
+#[test]
+fn a_bank_from_before_there_were_packs_opens_serves_forgets_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    store.write(home().id, &key(1), 0, teach(0..30)).unwrap();
+    let before = records(&store);
+    drop(store);
+    unpack(dir.path());
+    let store = open_clean(dir.path());
+    assert_eq!(records(&store), before);
+    assert!((0..30).all(|n| store.lesson(&lesson(n).id()).unwrap() == Some(lesson(n))));
+    assert!(store.verify(|_| ()).unwrap().ok(), "{:?}", store.verify(|_| ()));
+    store.write(home().id, &key(1), 0, teach(30..40)).unwrap();
+    let before = records(&store);
+    store.forget(&[lesson(4).id(), lesson(35).id()]).unwrap();
+    assert_eq!(files_with(dir.path(), &mark(&lesson(4))), Vec::<String>::new());
+    check(&store, &lesson(4), &before);
+    drop(store);
+    let store = open_clean(dir.path());
+    check(&store, &lesson(35), &before);
+    assert_eq!(store.counts().lessons, 38);
+}

@@ -1,0 +1,331 @@
+//! Runs under way: what was acknowledged is there after any restart, and nothing else is.
+
+use std::collections::BTreeMap;
+
+use folklore_protocol::claim::Outcome;
+use folklore_store::{
+    bank::{Batch, Store},
+    run::Step,
+    runs::log::{Ending, Lease, MAX_OPEN_RUNS, MAX_STARTED, MAX_STEP_BYTES, RunError, StateHash},
+};
+use proptest::prelude::*;
+
+use crate::common::{action, home, key, long_action, new_run, open_clean, run, teach};
+
+fn ending(store: &Store, lease: &Lease) -> Ending {
+    let info = store.run_info(&lease.name).unwrap();
+    let mut digest = *blake3::hash(lease.name.as_bytes()).as_bytes();
+    digest[0] = info.steps as u8;
+    Ending { lease: lease.clone(), state: info.state, outcome: Outcome::Failure, digest }
+}
+
+fn steps_of(store: &Store, name: &str) -> Vec<Step> {
+    store.checkpoint(name).unwrap().steps.into_iter().map(|recorded| recorded.step).collect()
+}
+
+#[test]
+fn a_step_repeated_is_no_step_and_another_under_its_number_is_a_conflict_that_names_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    let lease = store.begin_run(new_run("a"), 1).unwrap();
+    let first = store.record_step(&lease, 1, &action(1), 1).unwrap();
+    let syncs = store.syncs();
+    let again = store.record_step(&lease, 1, &action(1), 2).unwrap();
+    assert!(again.known && !first.known && again.state == first.state);
+    assert_eq!(store.syncs(), syncs, "nothing is written for it");
+    let root = StateHash::root("shop/7", "Refund an order");
+    let other = store.record_step(&lease, 1, &action(2), 2).unwrap_err();
+    let (held, given) = (root.then(1, &action(1)), root.then(1, &action(2)));
+    assert_eq!(other, RunError::Conflict { name: "a".into(), n: 1, held, given, next: 2 });
+    let said = other.to_string();
+    assert!(said.contains(&held.to_string()) && said.contains(&given.to_string()), "{said}");
+    for n in [0, 3, u32::MAX] {
+        let gap = store.record_step(&lease, n, &action(1), 2).unwrap_err();
+        assert_eq!(gap, RunError::Gap { name: "a".into(), expected: 2, given: n });
+    }
+    assert_eq!(steps_of(&store, "a"), [action(1)]);
+}
+
+#[test]
+fn whoever_held_the_lease_before_is_refused_and_told_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    let stalled = store.begin_run(new_run("a"), 1).unwrap();
+    store.record_step(&stalled, 1, &action(1), 1).unwrap();
+    let fresh = store.take_lease("a", 2).unwrap();
+    let fenced = RunError::Fenced { name: "a".into(), given: 1, current: 2 };
+    assert_eq!(store.record_step(&stalled, 2, &action(2), 3), Err(fenced.clone()));
+    // Not even what is there already: it must learn that it is not alone.
+    assert_eq!(store.record_step(&stalled, 1, &action(1), 3), Err(fenced.clone()));
+    assert_eq!(store.mark_started(&stalled, 2, &action(2), 3), Err(fenced.clone()));
+    assert_eq!(store.note_given(&stalled, &[]), Err(fenced.clone()));
+    let ended = store.end_run(&key(1), 3, Batch::default(), &ending(&store, &stalled));
+    assert_eq!(ended.unwrap_err(), fenced);
+    store.record_step(&fresh, 2, &action(3), 3).unwrap();
+    let invented = Lease { number: 9, ..fresh };
+    let error = store.record_step(&invented, 3, &action(4), 3).unwrap_err();
+    assert_eq!(error, RunError::NoSuchLease { name: "a".into(), given: 9, current: 2 });
+    assert_eq!(steps_of(&store, "a"), [action(1), action(3)]);
+    // Also after a restart.
+    drop(store);
+    let store = open_clean(dir.path());
+    assert!(matches!(store.record_step(&stalled, 3, &action(2), 3), Err(RunError::Fenced { .. })));
+}
+
+#[test]
+fn an_old_name_is_refused_for_a_new_run_also_when_that_one_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    let lease = store.begin_run(new_run("a"), 1).unwrap();
+    let other = || NewRunOf { name: "a", task: "Ship a parcel" }.make();
+    let taken = store.begin_run(other(), 1).unwrap_err().to_string();
+    assert!(taken.contains("Refund an order") && taken.contains("another name"), "{taken}");
+    let same = store.begin_run(new_run("a"), 1).unwrap_err().to_string();
+    assert!(same.contains("resume"), "{same}");
+    store.end_run(&key(1), 2, Batch::default(), &ending(&store, &lease)).unwrap();
+    for new in [other(), new_run("a")] {
+        let taken = store.begin_run(new, 3).unwrap_err().to_string();
+        assert!(taken.contains("ended"), "{taken}");
+    }
+    assert!(matches!(store.take_lease("a", 3), Err(RunError::Ended { .. })));
+    assert!(matches!(store.record_step(&lease, 1, &action(1), 3), Err(RunError::Ended { .. })));
+}
+
+struct NewRunOf {
+    name: &'static str,
+    task: &'static str,
+}
+
+impl NewRunOf {
+    fn make(&self) -> folklore_store::runs::log::NewRun {
+        folklore_store::runs::log::NewRun { task: self.task.into(), task_key: "other/1".into(), ..new_run(self.name) }
+    }
+}
+
+#[test]
+fn what_was_started_and_not_recorded_is_uncertain_until_its_step_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    let lease = store.begin_run(new_run("a"), 1).unwrap();
+    let paying = Step { action: "pay".into(), ..Step::default() };
+    store.mark_started(&lease, 1, &paying, 5).unwrap();
+    store.mark_started(&lease, 1, &paying, 6).unwrap();
+    drop(store);
+    let store = open_clean(dir.path());
+    let held = store.checkpoint("a").unwrap();
+    assert_eq!((held.uncertain.len(), held.uncertain[0].n, &held.uncertain[0].what), (1, 1, &paying));
+    let lease = store.take_lease("a", 7).unwrap();
+    store.record_step(&lease, 1, &action(1), 7).unwrap();
+    assert_eq!(store.checkpoint("a").unwrap().uncertain, []);
+    // What is done cannot be started, and not everything at once.
+    assert!(matches!(store.mark_started(&lease, 1, &paying, 8), Err(RunError::Gap { expected: 2, .. })));
+    for n in 2..2 + MAX_STARTED as u32 {
+        store.mark_started(&lease, n, &paying, 8).unwrap();
+    }
+    assert!(matches!(store.mark_started(&lease, 2, &action(9), 8), Err(RunError::Limit { .. })));
+    assert!(matches!(store.mark_started(&lease, 99, &action(9), 8), Err(RunError::Gap { .. })));
+}
+
+#[test]
+fn too_much_is_refused_with_the_limit_and_leaves_the_run_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    let lease = store.begin_run(new_run("a"), 1).unwrap();
+    let long = long_action(1, MAX_STEP_BYTES);
+    let refused = store.record_step(&lease, 1, &long, 1).unwrap_err().to_string();
+    assert!(refused.contains(&MAX_STEP_BYTES.to_string()), "{refused}");
+    let room = MAX_STEP_BYTES - long_action(1, 0).think.len() - long_action(1, 0).action.len();
+    store.record_step(&lease, 1, &long_action(1, room), 1).unwrap();
+    drop(store);
+    let store = open_clean(dir.path());
+    assert_eq!(steps_of(&store, "a"), [long_action(1, room)]);
+    for n in 1..MAX_OPEN_RUNS {
+        store.begin_run(new_run(&format!("r{n}")), 2).unwrap();
+    }
+    let refused = store.begin_run(new_run("one-more"), 3).unwrap_err();
+    assert_eq!(refused, RunError::TooManyRuns("a".into()));
+    store.end_run(&key(1), 2, Batch::default(), &ending(&store, &lease)).unwrap();
+    store.begin_run(new_run("one-more"), 3).unwrap();
+}
+
+#[test]
+fn places_of_ended_runs_are_used_again_and_their_steps_are_gone_from_the_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    let mut live = 0;
+    for round in 0..40u32 {
+        let lease = store.begin_run(new_run(&format!("r{round}")), u64::from(round)).unwrap();
+        for n in 1..=10 {
+            store.record_step(&lease, n, &long_action(round * 100 + n, 40_000), 1).unwrap();
+        }
+        store.end_run(&key(1), u64::from(round), Batch::default(), &ending(&store, &lease)).unwrap();
+        let now = store.upkeep().live_bytes;
+        assert!(round < 2 || now < live + 1000, "round {round}: {live} bytes before, {now} after");
+        live = now;
+    }
+    assert!(store.verify(|_| ()).unwrap().ok());
+    drop(store);
+    let store = open_clean(dir.path());
+    assert_eq!(store.runs_here().len(), 40);
+    assert!(store.runs_here().iter().all(|run| run.ended.is_some_and(|ended| ended.steps == 10)));
+}
+
+#[test]
+fn what_a_run_taught_and_its_end_are_one_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    let lease = store.begin_run(new_run("a"), 1).unwrap();
+    store.record_step(&lease, 1, &action(1), 1).unwrap();
+    let stale = Ending { state: StateHash([0; 32]), ..ending(&store, &lease) };
+    let batch = || Batch { runs: vec![run(1, Outcome::Failure, 10)], ..teach([1, 2]) };
+    assert_eq!(store.end_run(&key(1), 2, batch(), &stale).unwrap_err(), RunError::Moved("a".into()));
+    assert_eq!(store.counts().records, 0);
+    let syncs = store.syncs();
+    let written = store.end_run(&key(1), 2, batch(), &ending(&store, &lease)).unwrap();
+    assert_eq!((written.records().count(), written.runs.len()), (2, 1));
+    assert!(store.syncs() - syncs <= 2, "the author's number, then the group");
+    assert_eq!(store.checkpoint("a").unwrap().steps, []);
+    assert_eq!(store.record_count(&home().id), 2);
+}
+
+#[derive(Debug, Clone)]
+enum Call {
+    Begin(u8),
+    Step { run: u8, content: u32, bytes: usize },
+    Again { run: u8 },
+    Conflict { run: u8 },
+    Started { run: u8, content: u32 },
+    Resume(u8),
+    Fenced(u8),
+    End(u8),
+    Teach(u32),
+    Restart,
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        2 => (0u8..4).prop_map(Call::Begin),
+        8 => (0u8..4, 0u32..50, prop_oneof![Just(0usize), Just(300), Just(70_000)])
+            .prop_map(|(run, content, bytes)| Call::Step { run, content, bytes }),
+        1 => (0u8..4).prop_map(|run| Call::Again { run }),
+        1 => (0u8..4).prop_map(|run| Call::Conflict { run }),
+        2 => (0u8..4, 0u32..3).prop_map(|(run, content)| Call::Started { run, content }),
+        2 => (0u8..4).prop_map(Call::Resume),
+        1 => (0u8..4).prop_map(Call::Fenced),
+        1 => (0u8..4).prop_map(Call::End),
+        1 => (0u32..12).prop_map(Call::Teach),
+        2 => Just(Call::Restart),
+    ]
+}
+
+#[derive(Debug, Default)]
+struct Twin {
+    lease: u64,
+    steps: Vec<Step>,
+    started: Vec<(u32, Step)>,
+}
+
+fn check(store: &Store, twins: &BTreeMap<u8, Twin>, names: &BTreeMap<u8, String>) {
+    let open: Vec<_> = store.runs_here().into_iter().filter(|run| run.ended.is_none()).collect();
+    assert_eq!(open.len(), twins.len());
+    for (run, twin) in twins {
+        let held = store.checkpoint(&names[run]).unwrap();
+        assert_eq!(held.info.lease, twin.lease);
+        let steps: Vec<Step> = held.steps.iter().map(|recorded| recorded.step.clone()).collect();
+        assert_eq!(steps, twin.steps);
+        let mut state = StateHash::root("shop/7", "Refund an order");
+        for (n, step) in (1..).zip(&twin.steps) {
+            state = state.then(n, step);
+        }
+        assert_eq!(held.info.state, state, "as for a run that was never interrupted");
+        let mut started: Vec<(u32, Step)> = held.uncertain.into_iter().map(|mark| (mark.n, mark.what)).collect();
+        let mut wanted = twin.started.clone();
+        started.sort_by(|a, b| (a.0, &a.1.think).cmp(&(b.0, &b.1.think)));
+        wanted.sort_by(|a, b| (a.0, &a.1.think).cmp(&(b.0, &b.1.think)));
+        assert_eq!(started, wanted);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn logs_are_what_their_twin_is_over_restarts_leases_and_ended_runs(calls in proptest::collection::vec(call(), 1..60)) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open_clean(dir.path());
+        let mut twins: BTreeMap<u8, Twin> = BTreeMap::new();
+        let mut names: BTreeMap<u8, String> = BTreeMap::new();
+        let lease = |names: &BTreeMap<u8, String>, twins: &BTreeMap<u8, Twin>, run: u8| {
+            Some(Lease { name: names.get(&run)?.clone(), number: twins.get(&run)?.lease })
+        };
+        for (turn, call) in calls.into_iter().enumerate() {
+            match call {
+                Call::Begin(run) if !twins.contains_key(&run) => {
+                    let name = format!("run-{run}-{turn}");
+                    store.begin_run(new_run(&name), turn as u64).unwrap();
+                    names.insert(run, name);
+                    twins.insert(run, Twin { lease: 1, ..Twin::default() });
+                }
+                Call::Begin(run) => prop_assert!(store.begin_run(new_run(&names[&run]), 1).is_err()),
+                Call::Step { run, content, bytes } => if let Some(lease) = lease(&names, &twins, run) {
+                    let twin = twins.get_mut(&run).unwrap();
+                    let n = twin.steps.len() as u32 + 1;
+                    let step = long_action(content, bytes);
+                    prop_assert!(!store.record_step(&lease, n, &step, turn as u64).unwrap().known);
+                    twin.steps.push(step);
+                    twin.started.retain(|(at, _)| *at != n);
+                },
+                Call::Again { run } => if let Some(lease) = lease(&names, &twins, run) {
+                    for (n, step) in (1..).zip(&twins[&run].steps) {
+                        prop_assert!(store.record_step(&lease, n, step, 1).unwrap().known);
+                    }
+                },
+                Call::Conflict { run } => if let Some(lease) = lease(&names, &twins, run) {
+                    for n in 1..=twins[&run].steps.len() as u32 {
+                        let other = store.record_step(&lease, n, &action(1000), 1);
+                        let conflict = matches!(other, Err(RunError::Conflict { .. }));
+                        prop_assert!(conflict, "{other:?}");
+                    }
+                },
+                Call::Started { run, content } => if let Some(lease) = lease(&names, &twins, run) {
+                    let twin = twins.get_mut(&run).unwrap();
+                    let mark = (twin.steps.len() as u32 + 1, action(content));
+                    store.mark_started(&lease, mark.0, &mark.1, 1).unwrap();
+                    if !twin.started.contains(&mark) {
+                        twin.started.push(mark);
+                    }
+                },
+                Call::Resume(run) => if let Some(before) = lease(&names, &twins, run) {
+                    let after = store.take_lease(&before.name, turn as u64).unwrap();
+                    prop_assert_eq!(after.number, before.number + 1);
+                    twins.get_mut(&run).unwrap().lease = after.number;
+                },
+                Call::Fenced(run) => if let Some(now) = lease(&names, &twins, run).filter(|l| l.number > 1) {
+                    let old = Lease { number: now.number - 1, ..now };
+                    let n = twins[&run].steps.len() as u32 + 1;
+                    let refused = store.record_step(&old, n, &action(7), 1);
+                    let fenced = matches!(refused, Err(RunError::Fenced { .. }));
+                    prop_assert!(fenced, "{refused:?}");
+                },
+                Call::End(run) => if let Some(lease) = lease(&names, &twins, run) {
+                    let ending = ending(&store, &lease);
+                    store.end_run(&key(1), turn as u64, teach([200 + turn as u32]), &ending).unwrap();
+                    twins.remove(&run);
+                    names.remove(&run);
+                },
+                Call::Teach(n) => store.write(home().id, &key(1), 1, teach([n])).map(drop).unwrap(),
+                Call::Restart => {
+                    drop(store);
+                    store = open_clean(dir.path());
+                    check(&store, &twins, &names);
+                }
+            }
+        }
+        check(&store, &twins, &names);
+        prop_assert!(store.verify(|_| ()).unwrap().ok());
+        drop(store);
+        // The long way too: without the summary everything is read.
+        std::fs::remove_file(dir.path().join("bank.summary")).unwrap();
+        check(&open_clean(dir.path()), &twins, &names);
+    }
+}
