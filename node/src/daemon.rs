@@ -123,6 +123,7 @@ struct Daemon {
     network: NetworkHandle,
     catalogue: Arc<Catalogue>,
     embedding: Option<Arc<Embedding>>,
+    memory: Memory,
     /// The work on the queue.
     induced: tokio::task::JoinHandle<()>,
     stop: CancellationToken,
@@ -228,11 +229,11 @@ impl Daemon {
         let notice = DaemonNotice { pid: std::process::id(), http, token: token.reveal().to_owned() };
         let stop = CancellationToken::new();
         let induced = tokio::spawn(induction.work(memory.clone(), stop.clone()));
-        let door = tokio::spawn(http::serve(door, memory, token, stop.clone()));
+        let door = tokio::spawn(http::serve(door, memory.clone(), token, stop.clone()));
         home.write_daemon(&lock, &notice)?;
         let listening = handle.listening();
         let (node, network) = (me.to_string(), handle);
-        Ok(Self { notice, node, listening, home, lock, network, catalogue, embedding, induced, stop, door })
+        Ok(Self { notice, node, listening, home, lock, network, catalogue, embedding, memory, induced, stop, door })
     }
 
     fn ready(&self) -> UpReady {
@@ -258,6 +259,7 @@ impl Daemon {
         if let Some(embedding) = &self.embedding {
             embedding.stop().await;
         }
+        self.memory.alone().await;
         self.network.shutdown().await;
         let catalogue = self.catalogue;
         if tokio::task::spawn_blocking(move || catalogue.close()).await.is_err() {

@@ -17,7 +17,7 @@ pub(crate) use import::{clean_run, lesson_of};
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use folklore_protocol::{AuthorId, BankId, Keypair, LessonId};
@@ -42,6 +42,10 @@ use crate::{
 
 /// The store's setting that names the bank written to when a request names none.
 const DEFAULT_BANK: &str = "default-bank";
+
+/// How often, and after which pauses, it is looked whether all work has ended.
+const STOP_LOOKS: u32 = 500;
+const STOP_PAUSE: Duration = Duration::from_millis(10);
 
 /// Banks that an error names where a name fits several.
 const MAX_NAMED_BANKS: usize = 8;
@@ -117,6 +121,18 @@ impl Memory {
             opening,
             verifying,
         }))
+    }
+
+    /// Waits, for a moment at most, until nobody else holds the service: work on a blocking thread goes on when the call that
+    /// wanted it was broken off, and the bank is closed only when that has ended too.
+    pub async fn alone(&self) {
+        for _ in 0..STOP_LOOKS {
+            if Arc::strong_count(&self.0) == 1 {
+                return;
+            }
+            tokio::time::sleep(STOP_PAUSE).await;
+        }
+        tracing::warn!("something still works on the bank although everything was told to stop");
     }
 
     /// Runs what touches the disk on a blocking thread.

@@ -86,7 +86,7 @@ async fn runs_wait_while_the_model_is_away_and_are_drawn_from_when_it_is_back() 
     let path = file(
         dir.path(),
         "desk.json",
-        &[run("B1", 0, 0.0, "north"), run("B1", 1, 1.0, "south"), run("B2", 0, 0.0, "east")],
+        &[run("booking-1", 0, 0.0, "north"), run("booking-1", 1, 1.0, "south"), run("booking-2", 0, 0.0, "east")],
     );
     let done = import(&node, &path, "openai").await;
     assert_eq!((&done["runs"], &done["lessons"], &done["queued"]), (&json!(3), &json!(0), &json!(4)), "{done}");
@@ -134,7 +134,7 @@ async fn an_answer_is_mended_once_and_one_that_stays_broken_is_no_lesson() {
     let invented = json!({"lessons": [{"title": "Move bookings with update_booking_room", "applies_when": "A booking is moved.",
         "content": "Call update_booking_room with the booking and the room.", "evidence": [{"step": 1, "quote": "nobody said this"}]}]});
     fake.plan([Act::Says(format!("Here you are:\n```json\n{invented}\n```"))], None);
-    let first = file(dir.path(), "first.json", &[run("B1", 0, 0.0, "north")]);
+    let first = file(dir.path(), "first.json", &[run("booking-1", 0, 0.0, "north")]);
     import(&node, &first, "openai").await;
     until_empty(&node).await;
     let requests = fake.requests();
@@ -146,7 +146,7 @@ async fn an_answer_is_mended_once_and_one_that_stays_broken_is_no_lesson() {
     // Broken, and broken again: the job fails, says why, and can be retried or dropped.
     let broken = |text: &str| Act::Says(text.to_owned());
     fake.plan([broken("no idea"), broken("{\"lessons\": [{\"title\": \"x\"")], None);
-    let second = file(dir.path(), "second.json", &[run("B2", 0, 0.0, "east")]);
+    let second = file(dir.path(), "second.json", &[run("booking-2", 0, 0.0, "east")]);
     import(&node, &second, "openai").await;
     let jobs = until(&node, "failed", |jobs| jobs["failed"] == 1).await;
     assert!(jobs["jobs"][0]["reason"].as_str().unwrap().contains("twice"), "{jobs}");
@@ -157,7 +157,7 @@ async fn an_answer_is_mended_once_and_one_that_stays_broken_is_no_lesson() {
     assert_eq!(lessons(&node).await.len(), 2);
 
     fake.plan([], Some(broken("no idea")));
-    let third = file(dir.path(), "third.json", &[run("B3", 0, 0.0, "west")]);
+    let third = file(dir.path(), "third.json", &[run("booking-3", 0, 0.0, "west")]);
     import(&node, &third, "openai").await;
     let jobs = until(&node, "failed", |jobs| jobs["failed"] == 1).await;
     node.post("jobs/drop", &json!({"id": jobs["jobs"][0]["id"]})).await;
@@ -170,13 +170,13 @@ async fn an_answer_is_mended_once_and_one_that_stays_broken_is_no_lesson() {
 async fn a_run_without_a_label_is_judged_and_the_verdict_is_marked_as_such() {
     let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::new([]).await);
     let node = Running::start(&dir.path().join("home"), options(&fake)).await;
-    let mut unlabelled = run("B1", 0, 0.0, "north");
-    unlabelled.as_object_mut().unwrap().remove("reward");
-    let path = file(dir.path(), "desk.json", &[unlabelled]);
+    // Runs of coding agents say nowhere how they ended.
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo/coding/acme__parcel-11.scout-small.traj.json");
+    let path = path.display().to_string();
     let done = import(&node, &path, "openai").await;
     assert_eq!(done["queued"], 1, "{done}");
     until_empty(&node).await;
-    let attempts = node.post("attempts", &json!({"task": "B1"})).await;
+    let attempts = node.post("attempts", &json!({"task": "acme__parcel-11"})).await;
     let attempt = &attempts["tasks"][0]["runs"][0];
     assert_eq!(
         (&attempt["outcome"], &attempt["judged_by"]),
@@ -193,10 +193,10 @@ async fn a_run_without_a_label_is_judged_and_the_verdict_is_marked_as_such() {
 async fn an_agents_own_model_gets_the_prompt_and_its_answer_is_checked_alike() {
     let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::new([]).await);
     let node = Running::start(&dir.path().join("home"), UpOptions::default()).await;
-    let path = file(dir.path(), "desk.json", &[run("B1", 0, 0.0, "north"), run("B1", 1, 1.0, "south")]);
+    let path = file(dir.path(), "desk.json", &[run("booking-1", 0, 0.0, "north"), run("booking-1", 1, 1.0, "south")]);
     let done = import(&node, &path, "agent").await;
     assert!(done["no_lesson"][0]["reason"].as_str().unwrap().contains("--backend agent"), "{done}");
-    let attempts = node.post("attempts", &json!({"task": "B1"})).await;
+    let attempts = node.post("attempts", &json!({"task": "booking-1"})).await;
     let task = &attempts["tasks"][0];
     let outcomes: Vec<&str> = task["runs"].as_array().unwrap().iter().map(|r| r["outcome"].as_str().unwrap()).collect();
     assert_eq!((outcomes, &task["mixed"]), (vec!["success", "failure"], &json!(true)), "{attempts}");
@@ -224,7 +224,7 @@ async fn an_agents_own_model_gets_the_prompt_and_its_answer_is_checked_alike() {
         let shown = node.post("show", &json!({"id": taken["lessons"][0]})).await;
         assert_eq!(shown["claims"][0]["evidence"]["induced_by"], "agent:scout");
     }
-    let again = node.post("attempts", &json!({"task": "B1"})).await;
+    let again = node.post("attempts", &json!({"task": "booking-1"})).await;
     assert_eq!(again["tasks"][0]["contrasts"].as_array().map(Vec::len), Some(1), "{again}");
 
     // A dry run for a model shows the same and asks nobody; so does looking over one's own run.
@@ -244,11 +244,12 @@ async fn the_hours_budget_holds_the_rest_back_and_says_so() {
     let mut options = options(&fake);
     options.induction.calls_an_hour = Some(2);
     let node = Running::start(&dir.path().join("home"), options).await;
-    let runs: Vec<Value> = (0..5).map(|n| run(&format!("B{n}"), 0, 0.0, "north")).collect();
+    let runs: Vec<Value> = (0..5).map(|n| run(&format!("booking-{n}"), 0, 0.0, "north")).collect();
     import(&node, &file(dir.path(), "desk.json", &runs), "openai").await;
-    let jobs =
-        until(&node, "the budget is used up", |jobs| jobs["error"].as_str().is_some_and(|e| e.contains("2 calls")))
-            .await;
+    let jobs = until(&node, "the budget is used up", |jobs| {
+        jobs["waiting"] == 3 && jobs["error"].as_str().is_some_and(|error| error.contains("2 calls"))
+    })
+    .await;
     assert_eq!((&jobs["waiting"], fake.requests().len()), (&json!(3), 2), "{jobs}");
     node.stop().await;
 }

@@ -25,6 +25,8 @@ use crate::{
 const MAX_READ_TASKS: usize = 5_000;
 /// Shortest part of a key that is looked for in others.
 const MIN_KEY_PART_BYTES: usize = 3;
+/// Ways to word one task whose lessons are looked for.
+const MAX_WORDINGS: usize = 4;
 /// Lessons near to a task that are looked through for its own.
 const NEAR_LESSONS: usize = 64;
 /// Claims of one lesson that are read for what other nodes say.
@@ -100,11 +102,16 @@ impl Memory {
     fn attempts_at(&self, (key, digests): Group) -> Answer<api::TaskAttempts> {
         let more = digests.len().saturating_sub(api::MAX_SHOWN_ATTEMPTS) as u64;
         let mut out = api::TaskAttempts { more, ..api::TaskAttempts::default() };
+        // The words may differ from attempt to attempt, and each lesson has those of one.
+        let mut said = BTreeSet::new();
         for digest in digests.iter().take(api::MAX_SHOWN_ATTEMPTS) {
             let held = self.held_run(*digest)?;
             if out.runs.is_empty() {
                 (out.key, out.task) = (held.run.task_key.clone(), task::general(&held.run));
                 out.bank = held.bank.id.to_string();
+            }
+            if said.len() < MAX_WORDINGS {
+                said.insert(task::general(&held.run));
             }
             out.runs.push(attempt(digest, &held.run));
         }
@@ -115,20 +122,24 @@ impl Memory {
             Outcome::Unknown => 3,
         });
         out.mixed = !self.both_outcomes(&key, prompt::MAX_GROUP, None).is_empty();
-        self.lessons_of_task(&mut out)?;
+        said.remove("");
+        for words in &said {
+            self.lessons_of_task(words, &said, &mut out)?;
+        }
+        out.contrasts.sort();
+        out.contrasts.dedup();
+        let mut told = BTreeSet::new();
+        out.elsewhere.retain(|one| told.insert((one.author.clone(), one.lesson.clone())));
         Ok(out)
     }
 
     /// The lessons of a task: its contrasts, and what their claims say of other nodes' attempts.
-    fn lessons_of_task(&self, out: &mut api::TaskAttempts) -> Answer<()> {
-        if out.task.is_empty() {
-            return Ok(());
-        }
+    fn lessons_of_task(&self, words: &str, said: &BTreeSet<String>, out: &mut api::TaskAttempts) -> Answer<()> {
         let me = self.me();
         let bank = self.bank(Some(&out.bank))?;
         let wish = Wish { k: NEAR_LESSONS, min_score: Some(0.0), bank: Some(bank.id), ..Wish::default() };
-        let recalled = self.0.catalogue.recall(&out.task, &wish, &[]).map_err(read_failed)?;
-        for hit in recalled.hits.iter().filter(|hit| hit.lesson.task == out.task) {
+        let recalled = self.0.catalogue.recall(words, &wish, &[]).map_err(read_failed)?;
+        for hit in recalled.hits.iter().filter(|hit| said.contains(&hit.lesson.task)) {
             let id = hit.lesson.id();
             if hit.lesson.kind == LessonKind::Contrast {
                 out.contrasts.push(id.to_string());
@@ -148,8 +159,6 @@ impl Memory {
                 }
             }
         }
-        let mut told = BTreeSet::new();
-        out.elsewhere.retain(|one| told.insert((one.author.clone(), one.lesson.clone())));
         Ok(())
     }
 
