@@ -6,6 +6,7 @@ use folklore_protocol::{
     canonical::{self, Lines},
     message::{BankTag, GreetedBank, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, ProbeAnswer},
     record::MAX_RECORD_BYTES,
+    run_log::MAX_RUN_STEP_BYTES,
 };
 
 /// A function that takes any bytes, and its name.
@@ -221,6 +222,18 @@ fn feed(node: &mut Node, event: Event, now: Time) {
                     events.push(Event::Suggested { ticket, ids });
                 }
                 Effect::Search { ticket, .. } => events.push(Event::Found { ticket, items: Vec::new() }),
+                Effect::RunHeard { peer, bank, head, .. } => {
+                    events.push(Event::RunHeld { peer, bank, run: head.run, have: Some(0) });
+                }
+                Effect::StoreSteps { peer, bank, head, from, steps } => {
+                    assert!(
+                        steps.iter().all(|step| step.len() <= MAX_RUN_STEP_BYTES),
+                        "a step is longer than it may be"
+                    );
+                    let have = Some(from - 1 + steps.len() as u32);
+                    events.push(Event::RunHeld { peer, bank, run: head.run, have });
+                }
+                Effect::LoadSteps { ticket, .. } => events.push(Event::StepsLoaded { ticket, pieces: Vec::new() }),
                 Effect::Dial { .. } | Effect::Disconnect { .. } | Effect::Answered { .. } => {}
             }
         }

@@ -6,6 +6,7 @@
 
 mod book;
 mod neighbours;
+mod runs;
 mod useful;
 
 use std::{
@@ -24,6 +25,7 @@ use folklore_store::{
     bank::{self, Store},
     catalogue::Catalogue,
     error::WriteError,
+    runs::log::RunId,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -302,6 +304,9 @@ impl Engine {
             let held = whole_records(&self.store, &self.catalogue, &info.id);
             self.handle(Event::BankOpened { bank: info.id, held });
         }
+        for (bank, head, about) in self.store.told_runs() {
+            self.handle(Event::RunShared { bank, head, about });
+        }
         self.publish_banks();
         self.read_book();
         for address in dial {
@@ -570,6 +575,35 @@ impl Engine {
                         Vec::new()
                     });
                     vec![Event::Suggested { ticket, ids }]
+                });
+            }
+            Effect::RunHeard { peer, bank, head, about } => {
+                let (run, now) = (head.run, self.clock.now().0);
+                let failed = Event::RunHeld { peer, bank, run, have: None };
+                self.work(Some(failed), move |store, catalogue| {
+                    let may = runs::may(store, catalogue, &bank, |policy, owner| policy.may_write(owner, &peer));
+                    let have = may.then(|| store.hear_run(peer, bank, &head, about.as_ref(), now));
+                    vec![Event::RunHeld { peer, bank, run, have: runs::held(have) }]
+                });
+            }
+            Effect::StoreSteps { peer, bank, head, from, steps } => {
+                let (run, now) = (head.run, self.clock.now().0);
+                let failed = Event::RunHeld { peer, bank, run, have: None };
+                self.work(Some(failed), move |store, _| {
+                    let have = store.copy_steps(peer, bank, &head, from, &steps, now);
+                    vec![Event::RunHeld { peer, bank, run, have: runs::held(Some(have)) }]
+                });
+            }
+            Effect::LoadSteps { ticket, peer, bank, run, from, offset, budget_bytes } => {
+                let failed = Event::StepsLoaded { ticket, pieces: Vec::new() };
+                self.work(Some(failed), move |store, catalogue| {
+                    let may = runs::may(store, catalogue, &bank, |policy, owner| policy.may_read(owner, &peer));
+                    let pieces = may.then(|| store.step_pieces(bank, &RunId(run.0), from, offset, budget_bytes));
+                    let pieces = pieces.transpose().unwrap_or_else(|error| {
+                        tracing::warn!(%error, "steps of a run are not given to a peer");
+                        None
+                    });
+                    vec![Event::StepsLoaded { ticket, pieces: pieces.unwrap_or_default() }]
                 });
             }
             Effect::Answered { ask, answers, silent } => {

@@ -9,6 +9,7 @@ use crate::{
     message::{Item, Message},
     peers::DialTarget,
     record::{Record, RecordId, UnverifiedRecord},
+    run_log::{RunAbout, RunHead, RunKey, StepPiece},
     time::Time,
 };
 
@@ -175,6 +176,34 @@ pub enum Event {
         /// Answer by then with what there is.
         deadline: Time,
     },
+    /// A run of this node's own that a bank's readers may have was begun, came further, or ended. Said of each at the start
+    /// too.
+    RunShared {
+        /// The bank.
+        bank: BankId,
+        /// How far it has come.
+        head: RunHead,
+        /// What it is about.
+        about: RunAbout,
+    },
+    /// Answers [`Effect::RunHeard`] and [`Effect::StoreSteps`].
+    RunHeld {
+        /// Whose run.
+        peer: AuthorId,
+        /// In which bank.
+        bank: BankId,
+        /// Which.
+        run: RunKey,
+        /// Steps that are durable here; `None` if it is not wanted, or was let go.
+        have: Option<u32>,
+    },
+    /// Answers [`Effect::LoadSteps`].
+    StepsLoaded {
+        /// As given.
+        ticket: Ticket,
+        /// As asked; none if there is no more.
+        pieces: Vec<StepPiece>,
+    },
     /// Reconcile now with this peer, or with all.
     Sync {
         /// Whom.
@@ -250,6 +279,47 @@ pub enum Effect {
         from: usize,
         /// At most so many.
         count: usize,
+    },
+    /// A peer tells of a run of its own: store what it says of it, if it is wanted.
+    RunHeard {
+        /// Whose.
+        peer: AuthorId,
+        /// In which bank.
+        bank: BankId,
+        /// How far it has come.
+        head: RunHead,
+        /// What it is about, where that was told.
+        about: Option<RunAbout>,
+    },
+    /// Check and store steps of a peer's run, durably.
+    StoreSteps {
+        /// Whose.
+        peer: AuthorId,
+        /// In which bank.
+        bank: BankId,
+        /// How far it has come.
+        head: RunHead,
+        /// The number of the first of the steps.
+        from: u32,
+        /// Canonical bytes of each; nothing in them is checked.
+        steps: Vec<Vec<u8>>,
+    },
+    /// Read steps of a run of this node's own for a peer.
+    LoadSteps {
+        /// For [`Event::StepsLoaded`].
+        ticket: Ticket,
+        /// For whom.
+        peer: AuthorId,
+        /// Of which bank.
+        bank: BankId,
+        /// Which run.
+        run: RunKey,
+        /// From which step on, from 1.
+        from: u32,
+        /// Bytes of that step to leave out.
+        offset: u32,
+        /// At most so many bytes.
+        budget_bytes: usize,
     },
     /// A query of this node's own has ended.
     Answered {

@@ -64,6 +64,7 @@ impl Node {
                 state.gaps = GAPS_TO_GRAFT;
             }
         }
+        self.runs_disconnected(&peer);
         self.suggestions_disconnected(&peer);
         self.ask_disconnected(peer);
         let banks: Vec<BankId> = self.banks.keys().copied().collect();
@@ -134,6 +135,7 @@ impl Node {
         for bank in self.banks.keys().copied().collect::<Vec<_>>() {
             if self.peers.get(&peer).is_some_and(|p| p.banks.contains(&bank)) {
                 self.want_bodies(bank, peer);
+                self.tell_runs(bank, peer);
                 self.pump(bank, now);
             }
         }

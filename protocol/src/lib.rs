@@ -66,6 +66,7 @@ pub mod node;
 pub mod peers;
 mod reconcile;
 pub mod record;
+pub mod run_log;
 mod suggest;
 pub mod tally;
 pub mod time;

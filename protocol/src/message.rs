@@ -12,6 +12,7 @@ use crate::{
     known::{NodeHash, Prefix, Root, ShortId},
     lesson::MAX_BODY_BYTES,
     record::{MAX_RECORD_BYTES, RecordId},
+    run_log::{self, RunAbout, RunHead, RunKey, StepPiece},
 };
 
 pub use crate::reconcile::{Cell, ESTIMATE_BYTES};
@@ -20,7 +21,7 @@ mod length;
 
 /// Version of what nodes say; a peer that greets with another is told so and let go. What every version shares, so that it can
 /// be told: a greeting begins with its version, and a refusal reads as here.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 /// Longest message, bytes. Two of them fit the 128 KiB that a relay gives a circuit by default.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 /// Bytes of records and bodies in one message: the largest record with its body fits, with room for the envelope.
@@ -367,6 +368,39 @@ pub enum Message {
         /// At most [`MAX_FETCH`], the most useful first. Fewer than that: there are no more.
         ids: Vec<ShortId>,
     },
+    /// Runs: how far a run of the sender's has come.
+    Run {
+        /// The bank whose readers may have it.
+        bank: BankId,
+        /// How far.
+        head: RunHead,
+        /// What it is about: with the first word about it, on a new connection, and now and then.
+        about: Option<RunAbout>,
+    },
+    /// Runs: asks for steps.
+    RunFetch {
+        /// The bank.
+        bank: BankId,
+        /// The asker's number for the request.
+        request: u64,
+        /// Which run.
+        run: RunKey,
+        /// From which step on, from 1.
+        from: u32,
+        /// Bytes of that step that the asker has.
+        offset: u32,
+    },
+    /// Answers [`Message::RunFetch`]: as many as fit [`ITEMS_BUDGET_BYTES`]; none if there is no more, or no such run.
+    RunSteps {
+        /// The bank.
+        bank: BankId,
+        /// As asked.
+        request: u64,
+        /// Which run.
+        run: RunKey,
+        /// At most [`MAX_PIECES`](run_log::MAX_PIECES). The first continues the step asked for; all but the last are whole to their ends.
+        pieces: Vec<StepPiece>,
+    },
 }
 
 impl Message {
@@ -392,6 +426,9 @@ impl Message {
             Self::Busy { .. } => "busy",
             Self::Suggest { .. } => "suggest",
             Self::Suggested { .. } => "suggested",
+            Self::Run { .. } => "run",
+            Self::RunFetch { .. } => "run-fetch",
+            Self::RunSteps { .. } => "run-steps",
         }
     }
 
@@ -435,7 +472,10 @@ impl Message {
             | Self::Sketched { bank, .. }
             | Self::Busy { bank, .. }
             | Self::Suggest { bank, .. }
-            | Self::Suggested { bank, .. } => Some(*bank),
+            | Self::Suggested { bank, .. }
+            | Self::Run { bank, .. }
+            | Self::RunFetch { bank, .. }
+            | Self::RunSteps { bank, .. } => Some(*bank),
         }
     }
 
@@ -485,6 +525,15 @@ impl Message {
                 near.iter().try_for_each(|text| canonical::check_text("near", text, MAX_NEAR_BYTES, Lines::Many))
             }
             Self::Suggested { ids, .. } => at_most("ids", ids.len(), MAX_FETCH),
+            Self::Run { head, about, .. } => {
+                head.check()?;
+                about.as_ref().map_or(Ok(()), RunAbout::check)
+            }
+            Self::RunFetch { from, offset, .. } => {
+                at_most("steps", *from as usize, run_log::MAX_RUN_STEPS as usize + 1)?;
+                at_most("bytes of a step", *offset as usize, run_log::MAX_RUN_STEP_BYTES)
+            }
+            Self::RunSteps { pieces, .. } => run_log::check_pieces(pieces),
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::{
     peers::{DialTarget, Peers},
     reconcile::{CellBatch, Coding, Offered, Responding, Session},
     record::RecordId,
+    run_log::{RunKey, Runs},
     suggest::Suggestions,
     time::Time,
 };
@@ -41,6 +42,7 @@ pub(crate) enum Pending {
     Serve { peer: AuthorId, bank: BankId, request: u64, unknown: Vec<ShortId> },
     Search { peer: AuthorId, bank: BankId, request: u64 },
     Suggest { peer: AuthorId, bank: BankId, request: u64 },
+    Steps { peer: AuthorId, bank: BankId, request: u64, run: RunKey },
 }
 
 /// How a record came, and so how it is passed on.
@@ -67,6 +69,7 @@ pub(crate) enum Timer {
     Retry { bank: BankId, id: RecordId },
     Busy { bank: BankId, peer: AuthorId, connection: u64 },
     Code { bank: BankId },
+    Steps { peer: AuthorId, bank: BankId, run: RunKey, request: u64 },
 }
 
 /// One bank as the protocol sees it.
@@ -167,6 +170,8 @@ pub struct Node {
     pub(crate) banks: BTreeMap<BankId, BankState>,
     pub(crate) peers: Peers,
     pub(crate) asks: Asks,
+    /// Runs under way that are shared.
+    pub(crate) runs: Runs,
     pub(crate) tickets: BTreeMap<Ticket, Pending>,
     /// What agents here are working on, if peers may be shown it.
     pub(crate) near: Vec<String>,
@@ -188,6 +193,7 @@ impl Node {
             banks: BTreeMap::new(),
             peers: Peers::default(),
             asks: Asks::default(),
+            runs: Runs::default(),
             tickets: BTreeMap::new(),
             near: Vec::new(),
             timers: BTreeSet::new(),
@@ -308,6 +314,9 @@ impl Node {
             Event::Suggested { ticket, ids } => self.suggested(ticket, ids),
             Event::WorkingOn { texts } => self.working_on(texts),
             Event::Ask { ask, bank, query, hits, deadline } => self.start_ask(ask, bank, query, hits, deadline),
+            Event::RunShared { bank, head, about } => self.run_shared(bank, head, about),
+            Event::RunHeld { peer, bank, run, have } => self.run_held(peer, bank, run, have, now),
+            Event::StepsLoaded { ticket, pieces } => self.steps_loaded(ticket, pieces),
             Event::Sync { peer } => self.sync(peer, now),
         }
         for (target, addresses) in self.peers.due(now) {
@@ -437,9 +446,19 @@ impl Node {
                 self.receive_sketch(peer, bank, session, CellBatch { head, from: from as usize, cells, last }, now);
             }
             Message::Sketched { bank, session, answer } => self.receive_sketched(peer, bank, session, answer, now),
-            Message::Busy { bank, request } => self.receive_busy(peer, bank, request, now),
+            Message::Busy { bank, request } => {
+                self.steps_busy(peer, bank, request);
+                self.receive_busy(peer, bank, request, now);
+            }
             Message::Suggest { bank, request, near, from } => self.receive_suggest(peer, bank, request, near, from),
             Message::Suggested { bank, request, ids } => self.receive_suggested(peer, bank, request, ids, now),
+            Message::Run { bank, head, about } => self.receive_run(peer, bank, head, about, now),
+            Message::RunFetch { bank, request, run, from, offset } => {
+                self.receive_run_fetch(peer, bank, request, run, from, offset);
+            }
+            Message::RunSteps { bank, request, run, pieces } => {
+                self.receive_run_steps(peer, bank, request, run, pieces, now);
+            }
         }
     }
 
@@ -465,6 +484,7 @@ impl Node {
             }
             Timer::Reconcile { bank, peer, connection } => {
                 if self.is_connection(&peer, connection) && self.peers.sharing(&bank).contains(&peer) {
+                    self.tell_runs(bank, peer);
                     self.reconcile_due(bank, peer, connection, now);
                 }
             }
@@ -484,6 +504,7 @@ impl Node {
             Timer::Graft { bank, peer } => self.graft_due(bank, peer, now),
             Timer::Ask { number } => self.end_ask(number),
             Timer::Code { bank } => self.coding_due(bank, now),
+            Timer::Steps { peer, bank, run, request } => self.steps_timed_out((peer, bank, run), request),
             Timer::Busy { bank, peer, connection } => {
                 if self.is_connection(&peer, connection) {
                     self.busy_over(bank, peer, now);

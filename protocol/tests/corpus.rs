@@ -11,6 +11,7 @@ use folklore_protocol::{
     Node, Policy, Principal, Record, RecordId, Root, Time, Verdict, canonical,
     known::{Prefix, ShortId},
     message::{Cell, ESTIMATE_BYTES, Probe, ProbeAnswer, RefusalCode, SketchAnswer, SketchHead},
+    run_log::{RunAbout, RunHead, RunKey, RunMark, StepPiece},
 };
 
 #[path = "../../fuzz/src/replay.rs"]
@@ -145,7 +146,33 @@ fn messages() -> Vec<Message> {
         Message::Busy { bank, request: 9 },
         Message::Suggest { bank, request: 10, near: vec!["refund an order".into()], from: 128 },
         Message::Suggested { bank, request: 10, ids: vec![ShortId([1; 8])] },
+        Message::Run { bank, head: run_head(), about: Some(run_about()) },
+        Message::RunFetch { bank, request: 11, run: RunKey([7; 16]), from: 1, offset: 0 },
+        Message::RunSteps {
+            bank,
+            request: 12,
+            run: RunKey([7; 16]),
+            pieces: vec![StepPiece { bytes: vec![1, 0, 1, b'a', 0], left: 0 }, StepPiece { bytes: vec![1], left: 300 }],
+        },
     ]
+}
+
+fn run_head() -> RunHead {
+    let marks = vec![RunMark { n: 3, at_ms: 70_000, action: "pay".into() }];
+    RunHead { run: RunKey([7; 16]), open: true, steps: 2, state: [5; 32], marks }
+}
+
+fn run_about() -> RunAbout {
+    RunAbout {
+        name: "shop-7".into(),
+        task_key: "shop/7".into(),
+        task: "refund an order".into(),
+        domain: "retail".into(),
+        agent: "clerk".into(),
+        tags: vec!["refund".into()],
+        began_ms: 70_000,
+        branch: Some((key(2).author(), 1, [4; 32])),
+    }
 }
 
 /// As the target [`targets::state`] reads them.

@@ -20,11 +20,15 @@ use folklore_protocol::{
         MAX_TASK_BYTES, MAX_TITLE_BYTES,
     },
     message::{
-        BankTag, Cell, ESTIMATE_BYTES, GreetedBank, MAX_ASKED_HITS, MAX_CELLS, MAX_FETCH, MAX_GREETED_BANKS, MAX_IDS,
-        MAX_MESSAGE_BYTES, MAX_NEAR, MAX_NEAR_BYTES, MAX_PROBES, MAX_QUERY_BYTES, MAX_SHORT_IDS, PROTOCOL_VERSION,
-        Probe, ProbeAnswer, RefusalCode, SketchAnswer, SketchHead,
+        BankTag, Cell, ESTIMATE_BYTES, GreetedBank, ITEMS_BUDGET_BYTES, MAX_ASKED_HITS, MAX_CELLS, MAX_FETCH,
+        MAX_GREETED_BANKS, MAX_IDS, MAX_MESSAGE_BYTES, MAX_NEAR, MAX_NEAR_BYTES, MAX_PROBES, MAX_QUERY_BYTES,
+        MAX_SHORT_IDS, PROTOCOL_VERSION, Probe, ProbeAnswer, RefusalCode, SketchAnswer, SketchHead,
     },
     record::{MAX_RECORD_BYTES, RecordFields},
+    run_log::{
+        MAX_MARK_BYTES, MAX_PIECES, MAX_RUN_LINE_BYTES, MAX_RUN_MARKS, MAX_RUN_STEP_BYTES, MAX_RUN_STEPS, MAX_RUN_TAGS,
+        MAX_RUN_TASK_BYTES, RunAbout, RunHead, RunKey, RunMark, StepPiece,
+    },
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -613,7 +617,7 @@ fn messages() -> Vec<(&'static str, Message)> {
     vec![
         ("hello without banks", Message::Hello { version: PROTOCOL_VERSION, banks: vec![] }),
         ("hello", Message::Hello { version: PROTOCOL_VERSION, banks: vec![greeted] }),
-        ("refusal, version", refusal(RefusalCode::Version, "this node speaks version 2, not 300")),
+        ("refusal, version", refusal(RefusalCode::Version, "this node speaks version 3, not 300")),
         ("refusal, bank", refusal(RefusalCode::Bank, "")),
         ("refusal, malformed", refusal(RefusalCode::Malformed, "")),
         ("push", Message::Push { bank, hops: 2, item: item() }),
@@ -681,7 +685,34 @@ fn messages() -> Vec<(&'static str, Message)> {
             Message::Suggest { bank, request: 9, near: vec!["refund\nan order".into(), "login".into()], from: 256 },
         ),
         ("suggested", Message::Suggested { bank, request: 251, ids: shorts(2) }),
+        ("run, for the first time", Message::Run { bank, head: run_head(2, 1), about: Some(run_about()) }),
+        ("run, a step further", Message::Run { bank, head: run_head(300, 0), about: None }),
+        ("run fetch", Message::RunFetch { bank, request: 251, run: RunKey([7; 16]), from: 3, offset: 300 }),
+        ("run steps, the last one cut", {
+            let piece = |bytes: &[u8], left| StepPiece { bytes: bytes.to_vec(), left };
+            let pieces = vec![piece(&[1, 0, 1, b'a', 0], 0), piece(&[1, 0], 300)];
+            Message::RunSteps { bank, request: 251, run: RunKey([7; 16]), pieces }
+        }),
+        ("run steps, no more", Message::RunSteps { bank, request: 9, run: RunKey([7; 16]), pieces: vec![] }),
     ]
+}
+
+fn run_head(steps: u32, marks: usize) -> RunHead {
+    let mark = RunMark { n: steps + 1, at_ms: AT_MS, action: "pay".into() };
+    RunHead { run: RunKey([7; 16]), open: true, steps, state: digest(5), marks: vec![mark; marks] }
+}
+
+fn run_about() -> RunAbout {
+    RunAbout {
+        name: "shop-7".into(),
+        task_key: "shop/7".into(),
+        task: "Refund an order\nof two parts".into(),
+        domain: "shop".into(),
+        agent: "clerk".into(),
+        tags: vec!["refund".into()],
+        began_ms: AT_MS,
+        branch: Some((author(2), 1, digest(4))),
+    }
 }
 
 /// Messages with a list or a text at its limit each.
@@ -725,6 +756,33 @@ fn largest_messages() -> Vec<(&'static str, Message)> {
             Message::Records { bank, request: 0, items, absent: ids(MAX_FETCH), unknown: shorts(MAX_FETCH) }
         }),
         ("the most items", Message::Answer { bank, request: 0, items: vec![item(0, 0); MAX_FETCH], records: u64::MAX }),
+        ("the longest words about a run, and the most marks", {
+            let mark = RunMark { n: u32::MAX, at_ms: u64::MAX, action: "a".repeat(MAX_MARK_BYTES) };
+            let head = RunHead { steps: MAX_RUN_STEPS, marks: vec![mark; MAX_RUN_MARKS], ..run_head(0, 0) };
+            let line = || "l".repeat(MAX_RUN_LINE_BYTES);
+            let about = RunAbout {
+                name: line(),
+                task_key: line(),
+                task: "t".repeat(MAX_RUN_TASK_BYTES),
+                domain: line(),
+                agent: line(),
+                tags: vec![line(); MAX_RUN_TAGS],
+                ..run_about()
+            };
+            Message::Run { bank, head, about: Some(about) }
+        }),
+        ("the last step that can be asked for", {
+            let (from, offset) = (MAX_RUN_STEPS + 1, MAX_RUN_STEP_BYTES as u32);
+            Message::RunFetch { bank, request: u64::MAX, run: RunKey([0; 16]), from, offset }
+        }),
+        ("the most bytes of a step", {
+            let pieces = vec![StepPiece { bytes: vec![0; ITEMS_BUDGET_BYTES], left: u32::MAX }];
+            Message::RunSteps { bank, request: u64::MAX, run: RunKey([0; 16]), pieces }
+        }),
+        ("the most pieces", {
+            let pieces = vec![StepPiece { bytes: vec![], left: 0 }; MAX_PIECES];
+            Message::RunSteps { bank, request: u64::MAX, run: RunKey([0; 16]), pieces }
+        }),
         (
             "the longest query",
             Message::Ask { bank, request: 0, query: "q".repeat(MAX_QUERY_BYTES), hits: MAX_ASKED_HITS },
@@ -1309,7 +1367,28 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
             greeted.to_vec()
         }),
         ("a greeting of a later version, whatever follows", vec![1, 0, 251, 44, 1, 255, 255]),
-        ("a message that is not in the list", vec![1, 19]),
+        ("a message that is not in the list", vec![1, 22]),
+        ("marks over the limit", { Message::Run { bank, head: run_head(0, MAX_RUN_MARKS + 1), about: None }.encode() }),
+        (
+            "steps of a run over the limit",
+            Message::Run { bank, head: run_head(MAX_RUN_STEPS + 1, 0), about: None }.encode(),
+        ),
+        ("a task of a run over its limit", {
+            let about = RunAbout { task: "t".repeat(MAX_RUN_TASK_BYTES + 1), ..run_about() };
+            Message::Run { bank, head: run_head(0, 0), about: Some(about) }.encode()
+        }),
+        ("a name of a run over its limit", {
+            let about = RunAbout { name: "n".repeat(MAX_RUN_LINE_BYTES + 1), ..run_about() };
+            Message::Run { bank, head: run_head(0, 0), about: Some(about) }.encode()
+        }),
+        ("pieces over the limit", {
+            let pieces = vec![StepPiece { bytes: vec![], left: 0 }; MAX_PIECES + 1];
+            Message::RunSteps { bank, request: 1, run: RunKey([0; 16]), pieces }.encode()
+        }),
+        ("a piece behind one that is cut", {
+            let pieces = vec![StepPiece { bytes: vec![1], left: 1 }, StepPiece { bytes: vec![1], left: 0 }];
+            Message::RunSteps { bank, request: 1, run: RunKey([0; 16]), pieces }.encode()
+        }),
         ("a refusal code that means nothing", vec![1, 1, 3, 0]),
         ("over the limit of a message", [&[1u8][..], &vec![0; MAX_MESSAGE_BYTES]].concat()),
         ("last is neither yes nor no", [&last[..last.len() - 1], &[2]].concat()),

@@ -6,13 +6,10 @@
 //! `tests/figures/seed.toml` comes to in this build, which the tests hold a debug build to.
 #![allow(missing_docs, reason = "a benchmark")]
 
-#[path = "../../protocol/benches/common/table.rs"]
-mod table;
-
 use std::time::Instant;
 
 use folklore_sim::{Arm, Scenario, experiment};
-use table::Figure;
+use folklore_tests::figures::{Figure, Report};
 
 /// Ten sites.
 fn scenario(nodes: usize, minutes: u64, more: &str) -> Scenario {
@@ -91,34 +88,25 @@ fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let wants = |name: &str| wanted.is_empty() || wanted.first().is_some_and(|first| first == name);
     let at = |nodes: usize| wanted.get(1).is_none_or(|size| *size == nodes.to_string());
-    let figure = |figure: &str, setting: &str, value: f64, unit, target| Figure {
-        figure: figure.into(),
-        setting: setting.into(),
-        value,
-        unit,
-        target,
-        peer: None,
-    };
     if wanted.first().is_some_and(|first| first == "digest") {
         let scenario = Scenario::parse("seed", include_str!("../tests/figures/seed.toml")).expect("a scenario");
         println!("{:016x}", experiment::run(&scenario, Arm::Folklore, 11, &mut ()).expect("a run").digest);
         return;
     }
-    let mut all = Vec::new();
+    let mut report = Report::new("engine");
     if wants("memory") {
-        all.push(figure("memory a node", "10,000 nodes, 1,000 lessons", memory(10_000), "KiB", 96.0));
+        let figure = Figure::new("memory a node", memory(10_000), "KiB");
+        report.add(figure.on("10,000 nodes, 1,000 lessons, shared records aside").at_most(96.0));
     }
-    if wants("rate") && at(1_000) {
-        let per_s = rate(1_000, 20);
-        all.push(figure("messages and timers", "1,000 nodes, one core", 1e6 / per_s, "µs each", 1e6 / 200_000.0));
-    }
-    if wants("rate") && at(10_000) {
-        let per_s = rate(10_000, 4);
-        all.push(figure("messages and timers", "10,000 nodes, one core", 1e6 / per_s, "µs each", 1e6 / 100_000.0));
+    for (nodes, minutes, target) in [(1_000, 20, 200_000.0), (10_000, 4, 100_000.0)] {
+        if wants("rate") && at(nodes) {
+            let figure = Figure::new("messages and timers", rate(nodes, minutes), "/s");
+            report.add(figure.on(format!("{nodes} nodes, one core")).at_least(target));
+        }
     }
     if wants("hour") {
         let (_, took) = timed(&scenario(1_000, 60, ""));
-        all.push(figure("an hour of 1,000 nodes", "default workload", took, "s", 60.0));
+        report.add(Figure::new("an hour of 1,000 nodes", took, "s").on("default workload, one core").at_most(60.0));
     }
-    table::report("engine", &all);
+    report.finish().expect("the figures are written");
 }

@@ -361,6 +361,8 @@ impl World {
             Effect::Suggest { ticket, bank, near, from, count } => {
                 self.schedule(0, read(ticket, bank, Reading::Suggest { near, from, count }));
             }
+            // Nobody here begins a run, so none is told of.
+            Effect::RunHeard { .. } | Effect::StoreSteps { .. } | Effect::LoadSteps { .. } => {}
             Effect::Answered { ask, answers, silent } => {
                 self.nodes[n].answered.insert(ask, (answers, silent));
             }

@@ -28,11 +28,13 @@
 //! take_lease(name, at_ms) -> Result<Lease, RunError>      mark_started(&Lease, n, &Step, at_ms) -> Result<(), RunError>
 //! checkpoint(name) -> Result<Checkpoint, RunError>        note_given(&Lease, &[LessonId]) -> Result<(), RunError>
 //! end_run(&Keypair, at_ms, Batch, &Ending) -> Result<Written, RunError>             runs_here() -> Vec<RunInfo>
+//! hear_run(..), copy_steps(..) -> Result<Option<u32>, RunError>     step_pieces(..) -> Result<Vec<StepPiece>, RunError>
 //!
 //! counts() -> Counts      record_count(&BankId) -> usize  notes() -> Vec<String>     syncs() -> u64
 //! verify(FnMut(VerifyProgress)) -> Result<VerifyReport, ReadError>
 //! ```
 
+mod copies;
 mod count;
 mod facts;
 mod forget;

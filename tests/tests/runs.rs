@@ -127,7 +127,7 @@ impl Agent {
 fn uninterrupted(door: &Door, agent: &Agent, as_name: &str) -> String {
     let (code, begun) = door.post("begin", &json!({"task": TASK, "name": as_name}));
     assert_eq!(code, 200, "{begun}");
-    let mut state = String::new();
+    let mut state = text(&begun["state"]);
     for n in 1..=agent.acknowledged {
         let (code, done) = door.post("step", &with_run(step(&agent.name, n), &text(&begun["run"])));
         assert_eq!(code, 200, "{done}");
@@ -191,7 +191,7 @@ fn a_run_goes_on_by_its_task_and_teaches_when_it_ends() {
     let mut node = Node::started("shop");
     let known = node.teach(&lesson("zirconium"));
     let task = "Recall what is known of zirconium and order more of it";
-    let begun = node.json(["begin", task, "--name", "desk-7", "--agent", "clerk", "--domain", "coding"]);
+    let begun = node.json(["begin", task, "--name", "desk-7", "--agent", "clerk"]);
     assert_eq!((&begun["run"], &begun["shared"]), (&json!("desk-7@1"), &json!(false)));
     let record = |node: &Node, run: &str, step: Value| node.run_with(["step", run], &step.to_string());
     let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
@@ -219,9 +219,7 @@ fn a_run_goes_on_by_its_task_and_teaches_when_it_ends() {
     assert!(!held.to_string().contains(&secret));
     let fenced = record(&node, "desk-7@1", json!({"n": 2, "action": "pay"})).code(5);
     assert!(fenced.one_line().contains("desk-7@2"), "{}", fenced.one_line());
-    let trouble = "<returncode>1</returncode>\n<output>\nValueError: order_of zirconium is empty\n</output>";
-    let ran = json!({"n": 2, "action": "python order.py zirconium", "observation": trouble});
-    record(&node, "desk-7@2", ran).ok();
+    record(&node, "desk-7@2", json!({"n": 2, "action": "pay", "observation": "paid"})).ok();
 
     // What the run was given is not given again, and stands in what is learned from it.
     let request = json!({"task": "order more zirconium", "run": "desk-7@2"});
@@ -239,10 +237,24 @@ fn a_run_goes_on_by_its_task_and_teaches_when_it_ends() {
     assert_eq!(node.json(["runs", "--all"])["runs"][0]["outcome"], "failure");
     assert!(node.run(["resume", "desk-7"]).code(1).one_line().contains("ended"));
     assert!(node.run(["resume", "--task", task]).code(4).one_line().contains("no run of the task"));
+    assert_eq!(ended["no_lesson"].as_array().map(Vec::len), Some(1), "nothing in it proves anything: {ended}");
+
+    // One that shows what it died of.
+    let task = "The length of shelf_plan() is wrong\nIt is one too short.";
+    node.json(["begin", task, "--name", "shelf", "--domain", "work"]);
+    let returned = |code: i32, output: &str| format!("<returncode>{code}</returncode>\n<output>\n{output}\n</output>");
+    for (n, action, seen) in [
+        (1, "cat lib/shelf.py", returned(0, "x")),
+        (2, "python lib/shelf.py", returned(1, "ValueError: shelf_plan is empty")),
+    ] {
+        record(&node, "shelf@1", json!({"n": n, "action": action, "observation": seen})).ok();
+    }
+    let ended = node.json(["end", "shelf@1", "--outcome", "failure"]);
     let lessons = ended["lessons"].as_array().expect("a list");
     assert!(!lessons.is_empty(), "a failed run that shows its error teaches: {ended}");
     let shown = node.show(&text(&lessons[0]));
     assert_eq!(shown["claims"][0]["evidence"]["outcome"], "failure", "{shown}");
+    assert!(shown["lesson"]["content"].as_str().is_some_and(|text| text.contains("ValueError")), "{shown}");
 }
 
 #[test]

@@ -270,6 +270,12 @@ pub struct RunSummary {
     pub outcome: Option<Outcome>,
     /// Where it was taken over from, if it was.
     pub branch: Option<BranchView>,
+    /// Names it over all nodes, in hex.
+    #[serde(default)]
+    pub id: String,
+    /// The node whose run it is, if it is another's: `resume` takes it over as a branch.
+    #[serde(default)]
+    pub copy_of: Option<String>,
 }
 
 /// Answer of `runs`.

@@ -2,7 +2,10 @@
 
 use clap::Args;
 
-use super::{Context, words::table};
+use super::{
+    Context,
+    words::{short_node, table},
+};
 use crate::api::{Answer, RunSummary, RunsRequest, RunsResponse};
 
 #[derive(Debug, Args)]
@@ -24,8 +27,14 @@ pub(super) async fn run(args: RunsArgs, context: &mut Context) -> Answer<u8> {
 }
 
 fn row(run: &RunSummary) -> Vec<String> {
-    let state = run.outcome.map_or_else(|| "under way".to_owned(), |outcome| outcome.to_string());
+    let state = match (&run.outcome, &run.copy_of, &run.branch) {
+        (Some(outcome), ..) => outcome.to_string(),
+        (None, Some(node), _) => format!("under way at {}", short_node(node)),
+        (None, None, Some(branch)) => format!("under way, branch of {}", short_node(&branch.from)),
+        (None, None, None) => "under way".to_owned(),
+    };
     let uncertain = if run.uncertain > 0 { format!("{} uncertain", run.uncertain) } else { String::new() };
     let steps = format!("{} steps", run.steps);
-    vec![format!("{}@{}", run.name, run.lease), state, steps, uncertain, run.touched.to_string(), run.task.clone()]
+    let name = if run.copy_of.is_some() { run.name.clone() } else { format!("{}@{}", run.name, run.lease) };
+    vec![name, state, steps, uncertain, run.touched.to_string(), run.task.clone()]
 }

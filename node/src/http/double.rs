@@ -262,6 +262,8 @@ impl MemoryApi for Double {
             touched: TimeMs(1_700_000_000_000),
             outcome: None,
             branch: None,
+            id: "33".repeat(16),
+            copy_of: None,
         };
         Ok(RunsResponse { runs: vec![run] })
     }

@@ -2,20 +2,20 @@
 //! run like those that are imported, and teaches what it teaches in the same group.
 
 use folklore_protocol::{
-    LessonId, Outcome,
+    AuthorId, Event, LessonId, Outcome,
     canonical::{Lines, normalise, shorten},
 };
 use folklore_store::{
     bank::Batch,
     catalogue::{Recalled, Wish},
     run::{self, Run, RunOutcome, RunStatus, Step, digest_hex},
-    runs::log::{Branch, Checkpoint, Ending, Lease, NewRun, Recorded, RunError, RunId, RunInfo},
+    runs::log::{Branch, Checkpoint, Ending, Lease, MAX_RUN_NAME_BYTES, NewRun, Recorded, RunError, RunId, RunInfo},
 };
 
 use super::{
     Memory, clean_run,
     import::Finished,
-    read_failed,
+    read_failed, stopping,
     teach::{Struck, brief},
     write_failed,
 };
@@ -51,9 +51,7 @@ impl Memory {
         if run.task_key.is_empty() {
             run.task_key = Run::key_from_task(&run.task);
         }
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|error| ApiError::failed(format!("no randomness: {error}")))?;
-        let id = RunId(id);
+        let id = run_id()?;
         let name = request.name.unwrap_or_else(|| id.to_string().chars().take(12).collect());
         let (task_key, task, tags) = (run.task_key, run.task, run.tags);
         let new = NewRun {
@@ -69,6 +67,7 @@ impl Memory {
         };
         let shared = new.shared;
         let lease = self.0.store.begin_run(new, self.now_ms()).map_err(run_failed)?;
+        self.tell(&lease.name)?;
         let info = self.0.store.run_info(&lease.name).map_err(run_failed)?;
         Ok(api::BeginResponse {
             run: lease.to_string(),
@@ -104,6 +103,9 @@ impl Memory {
             let done = store.record_step(&lease, n, &step, self.now_ms()).map_err(run_failed)?;
             (done.known, n.saturating_add(1), done.state)
         };
+        if !known {
+            self.tell(&lease.name)?;
+        }
         Ok(api::StepResponse {
             run: lease.to_string(),
             n,
@@ -154,6 +156,7 @@ impl Memory {
             queued = jobs;
         }
         let (records, _) = self.publish(&bank.id, written, bodies)?;
+        self.tell(&ending.lease.name)?;
         let mut lessons: Vec<String> =
             records.iter().filter_map(|record| record.claim().body()).map(|id| id.to_string()).collect();
         if request.outcome != Outcome::Unknown && may_write.is_ok() {
@@ -179,13 +182,16 @@ impl Memory {
         if request.k > api::MAX_K {
             return Err(ApiError::bad_request(format!("k is 0 to {}", api::MAX_K)));
         }
-        let name = match (&request.run, &request.task) {
-            (Some(run), None) => run.rsplit_once('@').map_or(run.as_str(), |(name, _)| name).to_owned(),
+        let found = match (&request.run, &request.task) {
+            (Some(run), None) => self.run_named(run.rsplit_once('@').map_or(run.as_str(), |(name, _)| name))?,
             (None, Some(task)) => self.run_of_task(task)?,
             _ => return Err(ApiError::bad_request("name either a run or its task")),
         };
-        let lease = self.0.store.take_lease(&name, self.now_ms()).map_err(run_failed)?;
-        let Checkpoint { info, steps, uncertain } = self.0.store.checkpoint(&name).map_err(run_failed)?;
+        let lease = match found.copy_of {
+            None => self.0.store.take_lease(&found.name, self.now_ms()).map_err(run_failed)?,
+            Some(from) => self.take_over(&found, from)?,
+        };
+        let Checkpoint { info, steps, uncertain } = self.0.store.checkpoint(&lease.name).map_err(run_failed)?;
         let (lessons, reason) = if request.k == 0 {
             (Vec::new(), None)
         } else {
@@ -231,36 +237,97 @@ impl Memory {
         self.0.store.note_given(lease, &ids).map_err(run_failed)
     }
 
-    /// The one run of a task that is under way.
-    fn run_of_task(&self, task: &str) -> Answer<String> {
+    /// Tells the readers of its bank how far a run has come, if they may have it.
+    fn tell(&self, name: &str) -> Answer<()> {
+        match self.0.store.told_run(name) {
+            Some((bank, head, about)) => {
+                self.0.engine.event_blocking(Event::RunShared { bank, head, about }).map_err(stopping)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Goes on with another node's run as a branch of this node's own: what is held of it is copied, and both are kept.
+    fn take_over(&self, copy: &RunInfo, from: AuthorId) -> Answer<Lease> {
+        let bank = self.bank(Some(&copy.bank.to_string()))?;
+        self.check_may_write(&bank)?;
+        let Checkpoint { info, steps, uncertain } = self.0.store.checkpoint_of(&copy.id).map_err(run_failed)?;
+        let id = run_id()?;
+        let is_free = |name: &str| matches!(self.0.store.run_info(name), Err(RunError::Unknown(_)));
+        let name = match is_free(&info.name) {
+            true => info.name,
+            // Cut so that the end fits: names have a limit.
+            false => format!("{}-{}", shorten(&info.name, MAX_RUN_NAME_BYTES - 9), &id.to_string()[..8]),
+        };
+        let branch = Branch { from, steps: info.steps, state: info.state };
+        let RunInfo { bank, task_key, task, domain, agent, tags, .. } = info;
+        let new = NewRun { id, name, bank, shared: true, task_key, task, domain, agent, tags };
+        let lease = self.0.store.begin_branch(new, branch, &steps, &uncertain, self.now_ms()).map_err(run_failed)?;
+        self.tell(&lease.name)?;
+        Ok(lease)
+    }
+
+    /// A run by its name; one of this node's own, else the one copy of another node's that is called so or has that id.
+    fn run_named(&self, name: &str) -> Answer<RunInfo> {
+        match self.0.store.run_info(name) {
+            Err(RunError::Unknown(_)) => {}
+            found => return found.map_err(run_failed),
+        }
+        let copies = self.0.store.runs_here().into_iter().filter(|run| run.copy_of.is_some());
+        let found: Vec<RunInfo> = copies.filter(|run| run.name == name || run.id.to_string() == name).collect();
+        if found.is_empty() {
+            return Err(run_failed(RunError::Unknown(name.to_owned())));
+        }
+        only_one(found, "called so")
+    }
+
+    /// The one run of a task that is under way: of this node's own, else of another's.
+    fn run_of_task(&self, task: &str) -> Answer<RunInfo> {
         let mut asked = Run { task: task.to_owned(), ..Run::default() };
         asked.tidy();
         clean_run(&mut asked);
         let key = run::one_line(task);
         let words = asked.task;
         let open = self.0.store.runs_here().into_iter().filter(|run| run.ended.is_none());
-        let found: Vec<RunInfo> = open.filter(|run| run.task == words || run.task_key == key).collect();
-        match &found[..] {
-            [] => Err(ApiError::not_found(format!(
+        let of_task = open.filter(|run| run.task == words || run.task_key == key);
+        let (copies, own): (Vec<RunInfo>, Vec<RunInfo>) = of_task.partition(|run| run.copy_of.is_some());
+        let found = if own.is_empty() { copies } else { own };
+        if found.is_empty() {
+            return Err(ApiError::not_found(format!(
                 "no run of the task '{}' is under way here: 'folklore runs' lists those that are",
                 brief(task)
-            ))),
-            [run] => Ok(run.name.clone()),
-            several => {
-                let names: Vec<&str> = several.iter().take(8).map(|run| run.name.as_str()).collect();
-                Err(ApiError::bad_request(format!(
-                    "{} runs of this task are under way: name the one you mean, of {} ('folklore runs' tells more)",
-                    several.len(),
-                    names.join(", ")
-                )))
-            }
+            )));
         }
+        only_one(found, "of this task")
     }
 
     pub(super) fn runs_now(&self, request: &api::RunsRequest) -> api::RunsResponse {
         let runs = self.0.store.runs_here().into_iter().filter(|run| request.all || run.ended.is_none());
         api::RunsResponse { runs: runs.map(to_summary).collect() }
     }
+}
+
+/// The one that is meant, or those it could be.
+fn only_one(mut found: Vec<RunInfo>, what: &str) -> Answer<RunInfo> {
+    match found.pop() {
+        Some(run) if found.is_empty() => Ok(run),
+        last => {
+            found.extend(last);
+            let name = |run: &RunInfo| if run.copy_of.is_some() { run.id.to_string() } else { run.name.clone() };
+            let names: Vec<String> = found.iter().take(8).map(name).collect();
+            Err(ApiError::bad_request(format!(
+                "{} runs {what} are under way: name the one you mean, of {} ('folklore runs' tells more)",
+                found.len(),
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+fn run_id() -> Answer<RunId> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|error| ApiError::failed(format!("no randomness: {error}")))?;
+    Ok(RunId(id))
 }
 
 /// The finished run of a log.
@@ -342,6 +409,8 @@ fn to_summary(run: RunInfo) -> api::RunSummary {
         began: TimeMs(run.began_ms),
         touched: TimeMs(run.touched_ms),
         outcome: run.ended.map(|ended| ended.outcome),
+        id: run.id.to_string(),
+        copy_of: run.copy_of.map(|node| node.to_string()),
         name: run.name,
         task_key: run.task_key,
         agent: run.agent,

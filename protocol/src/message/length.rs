@@ -2,11 +2,15 @@
 //! them to what [`Message::encode`] makes.
 
 use super::{GreetedBank, Item, Message, Probe, ProbeAnswer, SketchAnswer, SketchHead};
-use crate::reconcile::Cell;
+use crate::{
+    reconcile::Cell,
+    run_log::{RunAbout, RunHead, RunMark, StepPiece},
+};
 
 /// A bank's id, a record's id, a root.
 const HASH: usize = 32;
 const SHORT: usize = 8;
+const RUN_KEY: usize = 16;
 /// An enum's variant, a bool, whether there is an optional value: of each there are few, so one byte.
 const TAG: usize = 1;
 const CELL: usize = std::mem::size_of::<Cell>();
@@ -73,6 +77,18 @@ fn sketch_answer(answer: &SketchAnswer) -> usize {
     }
 }
 
+fn run_head(head: &RunHead) -> usize {
+    let mark = |mark: &RunMark| int(u64::from(mark.n)) + int(mark.at_ms) + bytes(mark.action.len());
+    RUN_KEY + TAG + int(u64::from(head.steps)) + HASH + sum(&head.marks, mark)
+}
+
+fn run_about(about: &RunAbout) -> usize {
+    let RunAbout { name, task_key, task, domain, agent, tags, began_ms, branch } = about;
+    let texts: usize = [name, task_key, task, domain, agent].into_iter().map(|text| bytes(text.len())).sum();
+    let branch = branch.as_ref().map_or(0, |(_, steps, _)| HASH + int(u64::from(*steps)) + HASH);
+    texts + sum(tags, |tag| bytes(tag.len())) + int(*began_ms) + TAG + branch
+}
+
 /// Bytes of the frame: the format's version, the variant, the fields.
 pub(super) fn of(message: &Message) -> usize {
     1 + TAG
@@ -108,5 +124,13 @@ pub(super) fn of(message: &Message) -> usize {
                 HASH + int(*request) + sum(near, |text| bytes(text.len())) + int(u64::from(*from))
             }
             Message::Suggested { request, ids, .. } => HASH + int(*request) + list(ids.len(), SHORT),
+            Message::Run { head, about, .. } => HASH + run_head(head) + TAG + about.as_ref().map_or(0, run_about),
+            Message::RunFetch { request, from, offset, .. } => {
+                HASH + int(*request) + RUN_KEY + int(u64::from(*from)) + int(u64::from(*offset))
+            }
+            Message::RunSteps { request, pieces, .. } => {
+                let piece = |piece: &StepPiece| bytes(piece.bytes.len()) + int(u64::from(piece.left));
+                HASH + int(*request) + RUN_KEY + sum(pieces, piece)
+            }
         }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use folklore_protocol::{canonical, identity::Keypair, lesson::LessonId};
+use folklore_protocol::{canonical, identity::Keypair, lesson::LessonId, run_log::MAX_MARK_BYTES};
 
 use super::{
     Batch, Index, Store, Written,
@@ -46,28 +46,38 @@ impl Slot {
 }
 
 #[derive(Debug)]
-struct StepRef {
-    slot: Slot,
-    state: StateHash,
-    at_ms: u64,
+pub(super) struct StepRef {
+    pub slot: Slot,
+    pub state: StateHash,
+    pub at_ms: u64,
 }
 
 #[derive(Debug)]
-struct StartedRef {
+pub(super) struct StartedRef {
     slot: Slot,
-    n: u32,
+    pub n: u32,
     hash: [u8; 32],
+    pub at_ms: u64,
+    /// Cut to what a peer is told of it.
+    pub action: String,
+}
+
+impl StartedRef {
+    fn new(slot: Slot, n: u32, at_ms: u64, what: &Step) -> Self {
+        let action = canonical::shorten(&what.action, MAX_MARK_BYTES);
+        Self { slot, n, hash: mark_hash(n, what), at_ms, action }
+    }
 }
 
 /// A run as the index knows it.
 #[derive(Debug)]
-struct State {
-    slot: Slot,
-    head: Head,
+pub(super) struct State {
+    pub slot: Slot,
+    pub head: Head,
     root: StateHash,
     /// In order: the first has number 1.
-    steps: Vec<StepRef>,
-    started: Vec<StartedRef>,
+    pub steps: Vec<StepRef>,
+    pub started: Vec<StartedRef>,
     given: Vec<(Slot, Vec<LessonId>)>,
     touched_ms: u64,
     /// Steps behind a gap that damage left. They go when the run goes on or ends.
@@ -81,20 +91,20 @@ impl State {
         Self { slot, head, root, steps: vec![], started: vec![], given: vec![], touched_ms, stray: vec![] }
     }
 
-    fn state(&self) -> StateHash {
+    pub fn state(&self) -> StateHash {
         self.steps.last().map_or(self.root, |step| step.state)
     }
 
-    fn count(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         u32::try_from(self.steps.len()).unwrap_or(u32::MAX)
     }
 
-    fn log_bytes(&self) -> u64 {
+    pub fn log_bytes(&self) -> u64 {
         self.steps.iter().map(|step| step.slot.bytes).chain(self.started.iter().map(|s| s.slot.bytes)).sum()
     }
 
     /// Every place but the head's.
-    fn slots(&self) -> impl Iterator<Item = Slot> {
+    pub fn slots(&self) -> impl Iterator<Item = Slot> {
         let steps = self.steps.iter().map(|step| step.slot);
         let others = self.started.iter().map(|s| s.slot).chain(self.given.iter().map(|g| g.0));
         steps.chain(others).chain(self.stray.iter().copied())
@@ -112,7 +122,7 @@ impl State {
         if given < current { Err(RunError::Fenced { name, given, current }) } else { Ok(()) }
     }
 
-    fn info(&self) -> RunInfo {
+    pub fn info(&self) -> RunInfo {
         let head = &self.head;
         RunInfo {
             id: head.id,
@@ -127,13 +137,14 @@ impl State {
             lease: head.lease,
             steps: head.ended.map_or(self.count(), |ended| ended.steps),
             state: head.ended.map_or(self.state(), |ended| ended.state),
-            uncertain: self.started.len(),
+            uncertain: head.copy.as_ref().map_or(self.started.len(), |copy| copy.marks.len()),
             given: self.given.iter().flat_map(|(_, lessons)| lessons.iter().copied()).collect(),
             began_ms: head.began_ms,
             touched_ms: self.touched_ms,
             branch: head.branch,
             ended: head.ended,
             lost_after: (!self.stray.is_empty()).then(|| self.count()),
+            copy_of: head.copy.as_ref().map(|copy| copy.from),
         }
     }
 }
@@ -141,7 +152,7 @@ impl State {
 /// All logs, and places that are free.
 #[derive(Debug, Default)]
 pub(crate) struct Logs {
-    runs: HashMap<RunId, State>,
+    pub(super) runs: HashMap<RunId, State>,
     names: HashMap<String, RunId>,
     /// Ended runs in the order in which they ended.
     ended: BTreeMap<(u64, RunId), ()>,
@@ -157,15 +168,15 @@ pub(super) struct Change {
     used: usize,
     /// Places that are free now, with their generation.
     freed: Vec<(u64, u64)>,
-    what: Vec<What>,
+    pub what: Vec<What>,
 }
 
 #[derive(Debug)]
-enum What {
+pub(super) enum What {
     Head(Slot, Box<Head>),
     Step(RunId, StepRef),
     Answered(RunId, u32),
-    Started(RunId, StartedRef, u64),
+    Started(RunId, StartedRef),
     Given(RunId, Slot, Vec<LessonId>),
     Cleared(RunId),
     Stray(RunId),
@@ -228,8 +239,7 @@ impl Logs {
                 Entry::Started { run, .. } | Entry::Given { run, .. }
                     if self.runs.get(&run).is_none_or(|state| state.head.ended.is_some()) => {}
                 Entry::Started { run, n, at_ms, what } => {
-                    let hash = mark_hash(n, &what);
-                    self.apply(What::Started(run, StartedRef { slot, n, hash }, at_ms));
+                    self.apply(What::Started(run, StartedRef::new(slot, n, at_ms, &what)));
                 }
                 Entry::Given { run, lessons } => self.apply(What::Given(run, slot, lessons)),
                 Entry::Head(_) | Entry::Step { .. } => {}
@@ -247,7 +257,9 @@ impl Logs {
         match what {
             What::Head(slot, head) => {
                 let id = head.id;
-                self.names.insert(head.name.clone(), id);
+                if head.copy.is_none() {
+                    self.names.insert(head.name.clone(), id);
+                }
                 if let Some(ended) = head.ended {
                     self.ended.insert((ended.at_ms, id), ());
                 }
@@ -272,9 +284,9 @@ impl Logs {
                     state.started.retain(|mark| mark.n != n);
                 }
             }
-            What::Started(run, mark, at_ms) => {
+            What::Started(run, mark) => {
                 if let Some(state) = self.runs.get_mut(&run) {
-                    state.touched_ms = state.touched_ms.max(at_ms);
+                    state.touched_ms = state.touched_ms.max(mark.at_ms);
                     state.started.push(mark);
                 }
             }
@@ -296,30 +308,36 @@ impl Logs {
             }
             What::Forgotten(run) => {
                 if let Some(state) = self.runs.remove(&run) {
-                    self.names.remove(&state.head.name);
+                    if state.head.copy.is_none() {
+                        self.names.remove(&state.head.name);
+                    }
                     self.ended.retain(|(_, id), ()| *id != run);
                 }
             }
         }
     }
 
-    fn get(&self, name: &str) -> Result<&State, RunError> {
+    pub(super) fn get(&self, name: &str) -> Result<&State, RunError> {
         let id = self.names.get(name).ok_or_else(|| RunError::Unknown(name.to_owned()))?;
         self.runs.get(id).ok_or_else(|| RunError::Unknown(name.to_owned()))
     }
 
     fn open(&self) -> impl Iterator<Item = &State> {
-        self.runs.values().filter(|state| state.head.ended.is_none())
+        self.runs.values().filter(|state| state.head.ended.is_none() && state.head.copy.is_none())
+    }
+
+    pub(super) fn copies(&self) -> impl Iterator<Item = &State> {
+        self.runs.values().filter(|state| state.head.copy.is_some())
     }
 }
 
 impl Plan<'_> {
-    fn logs(&mut self) -> &mut Change {
+    pub(super) fn logs(&mut self) -> &mut Change {
         self.logs.get_or_insert_default()
     }
 
     /// Writes an entry to a free place or a new one.
-    fn log_entry(&mut self, entry: &Entry) -> Result<Slot, WriteError> {
+    pub(super) fn log_entry(&mut self, entry: &Entry) -> Result<Slot, WriteError> {
         let value = entry.to_bytes();
         let bytes = value.len() as u64;
         let used = self.logs.as_ref().map_or(0, |change| change.used);
@@ -348,7 +366,7 @@ impl Plan<'_> {
     }
 
     /// Erases entries; their places are free once the group is learnt.
-    fn log_erase(&mut self, slots: impl IntoIterator<Item = Slot>) {
+    pub(super) fn log_erase(&mut self, slots: impl IntoIterator<Item = Slot>) {
         for slot in slots {
             let generation = self.after(slot.generation);
             let key = Key::first(Tree::Log, slot.arrival);
@@ -367,7 +385,7 @@ impl Plan<'_> {
         }
     }
 
-    fn log_head(&mut self, slot: Option<Slot>, head: Head) -> Result<(), WriteError> {
+    pub(super) fn log_head(&mut self, slot: Option<Slot>, head: Head) -> Result<(), WriteError> {
         let entry = Entry::Head(Box::new(head));
         let slot = match slot {
             Some(slot) => self.log_replace(slot, &entry)?,
@@ -413,7 +431,7 @@ impl Plan<'_> {
 
 impl Store {
     /// Plans a change of the logs; durable when it returns. An error leaves everything as it was.
-    fn log_group<T>(
+    pub(super) fn log_group<T>(
         &self,
         plan: impl FnOnce(&mut Plan<'_>, &Index) -> Result<Result<T, RunError>, WriteError>,
     ) -> Result<T, RunError> {
@@ -425,12 +443,19 @@ impl Store {
 
     /// Begins a run. Returns its first lease. Durable when it returns.
     pub fn begin_run(&self, new: NewRun, at_ms: u64) -> Result<Lease, RunError> {
-        self.begin_from(new, None, &[], at_ms)
+        self.begin_from(new, None, &[], &[], at_ms)
     }
 
     /// Begins a run that goes on from steps taken over from elsewhere. Durable when it returns.
-    pub fn begin_branch(&self, new: NewRun, branch: Branch, steps: &[Recorded], at_ms: u64) -> Result<Lease, RunError> {
-        self.begin_from(new, Some(branch), steps, at_ms)
+    pub fn begin_branch(
+        &self,
+        new: NewRun,
+        branch: Branch,
+        steps: &[Recorded],
+        uncertain: &[Uncertain],
+        at_ms: u64,
+    ) -> Result<Lease, RunError> {
+        self.begin_from(new, Some(branch), steps, uncertain, at_ms)
     }
 
     fn begin_from(
@@ -438,6 +463,7 @@ impl Store {
         new: NewRun,
         branch: Option<Branch>,
         steps: &[Recorded],
+        uncertain: &[Uncertain],
         at_ms: u64,
     ) -> Result<Lease, RunError> {
         check_name(&new.name)?;
@@ -477,12 +503,18 @@ impl Store {
                 leased_ms: at_ms,
                 branch,
                 ended: None,
+                copy: None,
             };
             plan.log_head(None, head)?;
             for Recorded { n, state, at_ms, step } in steps {
                 let (n, state, at_ms) = (*n, *state, *at_ms);
                 let slot = plan.log_entry(&Entry::Step { run: new.id, n, state, at_ms, step: step.clone() })?;
                 plan.logs().what.push(What::Step(new.id, StepRef { slot, state, at_ms }));
+            }
+            for Uncertain { n, at_ms, what } in uncertain {
+                let (n, at_ms) = (*n, *at_ms);
+                let slot = plan.log_entry(&Entry::Started { run: new.id, n, at_ms, what: what.clone() })?;
+                plan.logs().what.push(What::Started(new.id, StartedRef::new(slot, n, at_ms, what)));
             }
             Ok(Ok(lease))
         })
@@ -557,7 +589,7 @@ impl Store {
             }
             let run = state.head.id;
             let slot = plan.log_entry(&Entry::Started { run, n, at_ms, what: what.clone() })?;
-            plan.logs().what.push(What::Started(run, StartedRef { slot, n, hash }, at_ms));
+            plan.logs().what.push(What::Started(run, StartedRef::new(slot, n, at_ms, what)));
             Ok(Ok(()))
         })
     }
@@ -610,21 +642,29 @@ impl Store {
     /// # Errors
     /// [`RunError::Read`] where a step is damaged, or does not follow from those before it.
     pub fn checkpoint(&self, name: &str) -> Result<Checkpoint, RunError> {
+        let id = self.run_info(name)?.id;
+        self.checkpoint_of(&id)
+    }
+
+    /// As [`Store::checkpoint`], of this node's or another's run by its id. Of another's what is uncertain is known by its
+    /// action alone.
+    pub fn checkpoint_of(&self, id: &RunId) -> Result<Checkpoint, RunError> {
         // Waits for what is on its way to disk: only what is durable is shown.
-        let (info, root, steps, started) = self.log_group(|_, index| {
-            let state = match index.logs.get(name) {
-                Ok(state) => state,
-                Err(error) => return Ok(Err(error)),
+        let (info, root, steps, started, marks) = self.log_group(|_, index| {
+            let Some(state) = index.logs.runs.get(id) else {
+                return Ok(Err(RunError::Unknown(id.to_string())));
             };
+            let marks = state.head.copy.as_ref().map(|copy| copy.marks.clone()).unwrap_or_default();
             let steps: Vec<Slot> = state.steps.iter().map(|step| step.slot).collect();
             let started: Vec<Slot> = state.started.iter().map(|mark| mark.slot).collect();
-            Ok(Ok((state.info(), state.root, steps, started)))
+            Ok(Ok((state.info(), state.root, steps, started, marks)))
         })?;
+        let name = info.name.clone();
         let mut reader = Reader::new(self);
         let mut out = Checkpoint { info, steps: Vec::with_capacity(steps.len()), uncertain: Vec::new() };
         let mut before = root;
         for slot in steps {
-            match self.log_read(&mut reader, name, slot)? {
+            match self.log_read(&mut reader, &name, slot)? {
                 Entry::Step { n, state, at_ms, step, .. } if before.then(n, &step) == state => {
                     before = state;
                     out.steps.push(Recorded { n, state, at_ms, step });
@@ -633,16 +673,20 @@ impl Store {
             }
         }
         for slot in started {
-            match self.log_read(&mut reader, name, slot)? {
+            match self.log_read(&mut reader, &name, slot)? {
                 Entry::Started { n, at_ms, what, .. } => out.uncertain.push(Uncertain { n, at_ms, what }),
                 _ => return Err(damaged(slot, "no started mark").into()),
             }
         }
+        out.uncertain.extend(marks.into_iter().map(|(n, at_ms, action)| {
+            let what = Step { action, ..Step::default() };
+            Uncertain { n, at_ms, what }
+        }));
         out.uncertain.sort_by_key(|mark| (mark.n, mark.at_ms));
         Ok(out)
     }
 
-    fn log_read(&self, reader: &mut Reader<'_>, name: &str, slot: Slot) -> Result<Entry, RunError> {
+    pub(super) fn log_read(&self, reader: &mut Reader<'_>, name: &str, slot: Slot) -> Result<Entry, RunError> {
         // Erased in between: the run was ended by another, who could not have done so before the list was made.
         let bytes = reader.fetch_alone(Tree::Log, slot.arrival)?.ok_or_else(|| RunError::Moved(name.to_owned()))?;
         Ok(Entry::from_bytes(&bytes).map_err(|e| damaged(slot, e))?)
@@ -680,12 +724,13 @@ impl Store {
         })?
     }
 
-    /// Runs here, those under way first, the one touched last first; ended ones are those whose names are remembered.
+    /// Runs here, those under way first, then copies of other nodes', the one touched last first; ended ones are those whose
+    /// names are remembered.
     pub fn runs_here(&self) -> Vec<RunInfo> {
         let index = self.index();
         let mut out: Vec<RunInfo> = index.logs.runs.values().map(State::info).collect();
         out.sort_by(|a, b| {
-            let key = |run: &RunInfo| (run.ended.is_some(), u64::MAX - run.touched_ms);
+            let key = |run: &RunInfo| (run.ended.is_some(), run.copy_of.is_some(), u64::MAX - run.touched_ms);
             key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
         });
         out

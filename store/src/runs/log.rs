@@ -35,6 +35,10 @@ pub const MAX_OPEN_RUNS: usize = 256;
 pub const MAX_STARTED: usize = 16;
 /// Ended runs whose names are remembered, so that a late word about one gets an answer. The oldest go first.
 pub const MAX_ENDED_KEPT: usize = 1024;
+/// Runs of other nodes that are copied, of all of them.
+pub const MAX_COPIES: usize = 256;
+/// Bytes of all copies. Who shares a bank can make a node keep this much, and no more.
+pub const MAX_COPIED_BYTES: u64 = 512 * 1024 * 1024;
 /// Longest name of a run, bytes.
 pub const MAX_RUN_NAME_BYTES: usize = 64;
 
@@ -190,6 +194,17 @@ pub(crate) struct Head {
     pub leased_ms: u64,
     pub branch: Option<Branch>,
     pub ended: Option<Ended>,
+    /// It is another node's, and this is what that node said of it last.
+    pub copy: Option<Copied>,
+}
+
+/// What another node said of its run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Copied {
+    /// Whose run it is.
+    pub from: AuthorId,
+    /// Started marks: step number, time there, action.
+    pub marks: Vec<(u32, u64, String)>,
 }
 
 /// How a run ended.
@@ -306,6 +321,8 @@ pub struct RunInfo {
     pub ended: Option<Ended>,
     /// Steps behind this one were recorded and are lost to damage of the disk.
     pub lost_after: Option<u32>,
+    /// The node whose run it is, if it is another's.
+    pub copy_of: Option<AuthorId>,
 }
 
 /// A run with all that is durable of it.
