@@ -98,7 +98,7 @@ impl Node {
         }
         let Some(state) = self.peers.get_mut(&peer) else { return };
         state.greeted = true;
-        state.tags = banks.into_iter().map(|bank| (bank.tag, bank)).collect();
+        state.tags = banks;
         self.match_banks(peer, now);
     }
 
@@ -109,7 +109,7 @@ impl Node {
         let connection = state.connection;
         let mut differing = Vec::new();
         for (bank, known) in &mut self.banks {
-            let Some(greeted) = state.tags.get(&BankTag::new(bank, &peer, &me)) else {
+            let Some(greeted) = state.greeted_with(&BankTag::new(bank, &peer, &me)).cloned() else {
                 state.banks.remove(bank);
                 continue;
             };
@@ -123,7 +123,8 @@ impl Node {
             } else {
                 differing.push((*bank, resumes, greeted.resumes));
             }
-            if state.compared_regularly.insert(*bank) {
+            if !state.compared_regularly.contains(bank) {
+                state.compared_regularly.push(*bank);
                 let at = now + jittered(self.config.reconcile_every_ms, &mut self.rng);
                 let number = self.numbers + 1;
                 self.numbers = number;

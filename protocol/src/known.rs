@@ -145,21 +145,22 @@ pub struct IdTree {
 
 #[derive(Debug, Clone)]
 struct TreeNode {
-    count: usize,
+    /// Ids below; four thousand million are more than a node holds.
+    count: u32,
     hash: Option<[u8; 32]>,
     below: Below,
 }
 
 #[derive(Debug, Clone)]
 enum Below {
-    /// Sorted.
-    Leaf(Vec<RecordId>),
+    /// Sorted, with no room to spare: most of a tree's memory is its leaves, and a thousand simulated nodes keep a tree each.
+    Leaf(Box<[RecordId]>),
     Branch(Box<[TreeNode; FANOUT]>),
 }
 
 impl Default for TreeNode {
     fn default() -> Self {
-        Self { count: 0, hash: None, below: Below::Leaf(Vec::new()) }
+        Self { count: 0, hash: None, below: Below::Leaf(Box::default()) }
     }
 }
 
@@ -170,7 +171,8 @@ impl TreeNode {
             Below::Leaf(ids) => match ids.binary_search(&id) {
                 Ok(_) => false,
                 Err(at) => {
-                    ids.insert(at, id);
+                    let (before, after) = ids.split_at(at);
+                    *ids = [before, &[id], after].concat().into_boxed_slice();
                     true
                 }
             },
@@ -185,7 +187,7 @@ impl TreeNode {
         {
             let ids = std::mem::take(ids);
             let mut children: Box<[TreeNode; FANOUT]> = Box::default();
-            for id in ids {
+            for id in ids.into_vec() {
                 children[nibble_of(&id.0, depth)].insert(id, depth + 1);
             }
             self.below = Below::Branch(children);
@@ -253,7 +255,7 @@ impl IdTree {
 
     /// How many ids.
     pub fn len(&self) -> usize {
-        self.top.count
+        self.top.count as usize
     }
 
     /// Whether there are none.
@@ -306,7 +308,7 @@ impl IdTree {
     /// The root over all ids.
     pub fn root(&mut self) -> Root {
         let mut hasher = blake3::Hasher::new_derive_key("folklore 2026 known root v1");
-        hasher.update(&(self.top.count as u64).to_le_bytes()).update(&self.top.hash());
+        hasher.update(&u64::from(self.top.count).to_le_bytes()).update(&self.top.hash());
         Root(*hasher.finalize().as_bytes())
     }
 
@@ -324,7 +326,7 @@ impl IdTree {
         match self.descend(prefix) {
             Err(ids) => Subtree::Ids(ids.iter().filter(|id| prefix.matches(id)).copied().collect()),
             Ok(node) => match &mut node.below {
-                Below::Leaf(ids) => Subtree::Ids(ids.clone()),
+                Below::Leaf(ids) => Subtree::Ids(ids.to_vec()),
                 Below::Branch(children) => {
                     Subtree::Children(Box::new(std::array::from_fn(|n| cut(&children[n].hash()))))
                 }
@@ -337,7 +339,7 @@ impl IdTree {
         match self.descend(prefix) {
             Err(ids) => ids.iter().filter(|id| prefix.matches(id)).copied().collect(),
             Ok(node) => {
-                let mut out = Vec::with_capacity(node.count);
+                let mut out = Vec::with_capacity(node.count as usize);
                 node.collect(&mut out);
                 out
             }

@@ -152,8 +152,9 @@ pub struct Peer {
     /// When it was last to be dialled there was no place for it in the neighbourhood.
     waits: bool,
     /// Banks whose regular comparison is armed for this connection.
-    pub(crate) compared_regularly: BTreeSet<BankId>,
-    pub(crate) tags: BTreeMap<BankTag, GreetedBank>,
+    pub(crate) compared_regularly: Vec<BankId>,
+    /// What it greeted with; few, so a list takes less than a map.
+    pub(crate) tags: Vec<GreetedBank>,
     pub(crate) dialling: Dialling,
     pub(crate) strikes: u32,
     /// It broke the protocol too often: not let in before this.
@@ -166,6 +167,11 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// What it greeted with under a tag.
+    pub(crate) fn greeted_with(&self, tag: &BankTag) -> Option<&GreetedBank> {
+        self.tags.iter().find(|greeted| greeted.tag == *tag)
+    }
+
     /// Whether it is dialled for ever: a person, a ticket or the address book named it, or it shares a bank.
     pub fn is_kept(&self) -> bool {
         self.keep
@@ -205,23 +211,24 @@ impl Peer {
 /// All peers.
 #[derive(Debug, Clone, Default)]
 pub struct Peers {
-    by_id: BTreeMap<AuthorId, Peer>,
+    /// Boxed, as a map keeps room for more than it has.
+    by_id: BTreeMap<AuthorId, Box<Peer>>,
     unnamed: BTreeMap<String, Dialling>,
 }
 
 impl Peers {
     /// A peer, if known.
     pub fn get(&self, id: &AuthorId) -> Option<&Peer> {
-        self.by_id.get(id)
+        self.by_id.get(id).map(Box::as_ref)
     }
 
     pub(crate) fn get_mut(&mut self, id: &AuthorId) -> Option<&mut Peer> {
-        self.by_id.get_mut(id)
+        self.by_id.get_mut(id).map(Box::as_mut)
     }
 
     /// Every peer, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (&AuthorId, &Peer)> {
-        self.by_id.iter()
+        self.by_id.iter().map(|(id, peer)| (id, peer.as_ref()))
     }
 
     /// Connected peers that share `bank`, ascending.

@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p folklore-sim --bench engine`
 //!
-//! With `-- rate 1000`, `-- rate 10000`, `-- memory` or `-- hour` one of them alone.
+//! With `-- rate 1000`, `-- rate 10000`, `-- memory` or `-- hour` one of them alone; `-- digest` prints what the run of
+//! `tests/figures/seed.toml` comes to in this build, which the tests hold a debug build to.
 #![allow(missing_docs, reason = "a benchmark")]
 
 #[path = "../../protocol/benches/common/table.rs"]
@@ -98,6 +99,11 @@ fn main() {
         target,
         peer: None,
     };
+    if wanted.first().is_some_and(|first| first == "digest") {
+        let scenario = Scenario::parse("seed", include_str!("../tests/figures/seed.toml")).expect("a scenario");
+        println!("{:016x}", experiment::run(&scenario, Arm::Folklore, 11, &mut ()).expect("a run").digest);
+        return;
+    }
     let mut all = Vec::new();
     if wants("memory") {
         all.push(figure("memory a node", "10,000 nodes, 1,000 lessons", memory(10_000), "KiB", 96.0));

@@ -164,6 +164,11 @@ impl Disk {
         self.synced.get(bank).map(|held| &held.numbers)
     }
 
+    /// How many records are filed in a bank.
+    pub fn len(&self, bank: &BankId) -> usize {
+        self.synced.get(bank).map_or(0, |held| held.numbers.len() + held.odd.len())
+    }
+
     /// Whether a record is held together with the body it names.
     pub fn is_whole(&self, bank: &BankId, number: Number) -> bool {
         self.synced.get(bank).is_some_and(|held| held.numbers.contains(number) && !held.bodiless.contains(&number))

@@ -28,7 +28,8 @@ use audit::Audit;
 use memory::Memory;
 
 pub use audit::{
-    ACKNOWLEDGED_IS_THERE, CUT_CUTS, NOTHING_FORGED, NOTHING_WITHDRAWN_SERVED, QUEUES_ARE_BOUNDED, ROOTS_ARE_EQUAL,
+    ACKNOWLEDGED_IS_THERE, CUT_CUTS, HELD_IS_DURABLE, NOTHING_FORGED, NOTHING_WITHDRAWN_SERVED, QUEUES_ARE_BOUNDED,
+    REQUESTS_ARE_ANSWERED, ROOTS_ARE_EQUAL,
 };
 
 /// A withdrawal that finds its node down is tried again after this, milliseconds.
@@ -37,7 +38,9 @@ const WITHDRAW_AGAIN_MS: u64 = 60_000;
 const THROUGH_BYTES: usize = 32;
 /// See [`hold`].
 const FIRST_MINUTE_MS: u64 = 60_000;
-/// Nodes of a site that is told of more peers than there are.
+/// In worlds of so few nodes it is looked whether requests are answered, for which each is noted.
+const ACCOUNTED: usize = 32;
+/// Draws for the peers that a node is told of, at least.
 const MAX_DRAWS: usize = 64;
 
 /// Why a run tells nothing.
@@ -216,7 +219,7 @@ impl<'a> Experiment<'a> {
             nodes,
             plant: scenario.run.plant,
             through_bytes: cfg!(debug_assertions) && nodes <= THROUGH_BYTES,
-            keeps_account: false,
+            keeps_account: nodes <= ACCOUNTED,
             tells_facts: true,
             ..WorldConfig::default()
         };
@@ -390,7 +393,7 @@ impl<'a> Experiment<'a> {
             self.memory.take_in(self.world.library())?;
             let Some(call) = self.calls.get(number as usize).copied() else { continue };
             match call {
-                Call::Task(task) => self.attempt(task, number)?,
+                Call::Task(task) => self.attempt(task)?,
                 Call::Begin(fault) => self.begin(fault),
                 Call::End(fault) => self.end(fault),
                 Call::Flap { fault, down } => {
@@ -432,7 +435,7 @@ impl<'a> Experiment<'a> {
         self.world.is_up(node)
     }
 
-    fn attempt(&mut self, number: usize, _call: u64) -> Result<(), RunError> {
+    fn attempt(&mut self, number: usize) -> Result<(), RunError> {
         let task = self.tasks[number];
         let node = task.node;
         if !self.at_work(node, Call::Task(number)) {
@@ -522,7 +525,7 @@ impl<'a> Experiment<'a> {
     /// Whether an agent at a node reaches the server of the central arm.
     fn reaches_server(&self, node: usize) -> bool {
         // A place of its own beyond all nodes: faults put it where most of its site is.
-        self.world.is_cut(node, self.world.len()).eq(&false)
+        !self.world.is_cut(node, self.world.len())
     }
 
     /// Takes in what happened in the world, and passes it on.

@@ -136,7 +136,6 @@ pub struct World {
     pub(crate) links: Links,
     pub(crate) connections: Connections,
     pub(crate) counters: Counters,
-    /// Messages and bytes by [`crate::step`]'s number of a kind, put into words when somebody asks.
     pub(crate) log: EventLog,
     /// Requests that came and were not answered yet, with when and over which connection.
     pub(crate) open: BTreeMap<Owed, (u64, u64)>,

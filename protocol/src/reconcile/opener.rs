@@ -88,7 +88,7 @@ impl Node {
             return;
         }
         let tag = crate::message::BankTag::new(&bank, &peer, &self.me);
-        let greeted = self.peers.get(&peer).and_then(|p| p.tags.get(&tag));
+        let greeted = self.peers.get(&peer).and_then(|p| p.greeted_with(&tag));
         let records = greeted.map_or(0, |greeted| greeted.records);
         self.insert_session(bank, peer, now);
         self.sketch(bank, peer, records, now);

@@ -211,7 +211,7 @@ impl Node {
             let tag = crate::message::BankTag::new(&bank, &peer, &self.me);
             let Some(other) = self.peers.get(&peer).filter(|p| p.greeted) else { continue };
             let connection = other.connection;
-            if other.tags.get(&tag).is_some_and(|greeted| greeted.resumes) {
+            if other.greeted_with(&tag).is_some_and(|greeted| greeted.resumes) {
                 self.fall_back(bank, peer, connection, now);
             } else {
                 self.start_session(bank, peer, now);

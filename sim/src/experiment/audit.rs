@@ -20,6 +20,10 @@ pub const NOTHING_FORGED: &str = "nothing forged is held";
 pub const NOTHING_WITHDRAWN_SERVED: &str = "nothing withdrawn is served";
 /// Always: what waits at a node is bounded, whatever others send.
 pub const QUEUES_ARE_BOUNDED: &str = "queues are bounded";
+/// Always: what a node says it holds is on its disk, and nothing else is.
+pub const HELD_IS_DURABLE: &str = crate::checks::HELD_IS_DURABLE;
+/// Always, where no link loses and nobody is hostile: a request that reached a node is answered.
+pub const REQUESTS_ARE_ANSWERED: &str = crate::checks::REQUESTS_ARE_ANSWERED;
 /// At last: after the faults all honest nodes that are up hold the same.
 pub const ROOTS_ARE_EQUAL: &str = "roots are equal after the faults";
 /// At least once: a scenario that cuts links kept a message from passing.
@@ -65,7 +69,16 @@ impl Experiment<'_> {
             self.converged_at_ms = same.then_some(self.world.now_ms());
             self.observe(if same { Observed::Converged } else { Observed::Diverged });
         }
+        if let Some(ms) = self.answers_within_ms() {
+            for (n, detail) in self.world.overdue(ms) {
+                self.audit.found(REQUESTS_ARE_ANSWERED, n, detail);
+            }
+        }
         for n in honest {
+            let (says, has) = (self.world.node(n).held_len(&self.bank), self.world.disk(n).len(&self.bank));
+            if says != has {
+                self.audit.found(HELD_IS_DURABLE, n, format!("{says} records held, {has} on disk"));
+            }
             if let Err(detail) = self.world.node(n).backlog().check() {
                 self.audit.found(QUEUES_ARE_BOUNDED, n, detail);
             }
@@ -87,9 +100,31 @@ impl Experiment<'_> {
         }
     }
 
+    /// How soon a request is answered that reached a node, where that can be said: links lose nothing and do not fill, and no
+    /// fault lets a standing connection lose what is under way or a node keep silent.
+    fn answers_within_ms(&self) -> Option<u64> {
+        let rules = &self.scenario.links;
+        let links = || [&rules.within, &rules.between].into_iter().chain(rules.pairs.iter().map(|(_, _, link)| link));
+        let whole = links().all(|link| link.loss_ppm == 0 && link.burst.is_none() && link.rate.is_none());
+        let plain = |kind: &FaultKind| {
+            let silent = matches!(
+                kind,
+                FaultKind::Pause { .. }
+                    | FaultKind::HoldPartition { .. }
+                    | FaultKind::OneWay { .. }
+                    | FaultKind::ClockSkew { .. }
+                    | FaultKind::ClockDrift { .. }
+            );
+            !silent && !kind.is_hostile()
+        };
+        let plain = self.scenario.faults.iter().all(|fault| plain(&fault.kind));
+        let way = links().map(|link| link.latency_ms + link.jitter_ms).max().unwrap_or(0);
+        (whole && plain).then_some(2 * way + 500)
+    }
+
     /// What was acknowledged and is not there.
-    fn check_acknowledged(&mut self) {
-        for n in 0..self.scenario.nodes() {
+    pub(super) fn check_acknowledged(&mut self, nodes: std::ops::Range<usize>) {
+        for n in nodes {
             let held = self.world.disk(n).numbers(&self.bank);
             let is_there = |id| {
                 let number = self.world.library().number_of(id);
@@ -156,7 +191,7 @@ impl Experiment<'_> {
                 self.audit.found(CUT_CUTS, 0, "no message was kept from passing".into());
             }
         }
-        self.check_acknowledged();
+        self.check_acknowledged(0..self.scenario.nodes());
         let nodes = 0..self.scenario.nodes();
         let roots =
             if self.shares() { nodes.map(|n| self.world.held_root(n, &self.bank)).collect() } else { Vec::new() };

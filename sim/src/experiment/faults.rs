@@ -163,6 +163,8 @@ impl Experiment<'_> {
         }
         let is_new = self.world.node(n).peers().iter().next().is_none();
         self.world.restart(n);
+        // Before any peer brings back what a disk has lost.
+        self.check_acknowledged(n..n + 1);
         if is_new && self.shares() {
             self.introduce(n);
         }
