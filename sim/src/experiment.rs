@@ -313,7 +313,7 @@ impl<'a> Experiment<'a> {
         if self.shares() {
             self.call(scenario.measure.look_every_ms, Call::Look);
         }
-        self.preload();
+        self.preload()?;
         let up: Vec<usize> = (0..self.world.len()).filter(|n| self.down[*n] == 0).collect();
         for n in 0..self.world.len() {
             if self.down[n] > 0 {
@@ -331,7 +331,7 @@ impl<'a> Experiment<'a> {
     }
 
     /// Lessons about nothing that any task asks for, held by all nodes there are.
-    fn preload(&mut self) {
+    fn preload(&mut self) -> Result<(), RunError> {
         let claims = (0..self.scenario.workload.preload as u64).map(|number| {
             let lesson = lesson(number);
             (Claim::Taught { lesson_id: lesson.id(), evidence: Evidence::told("sim") }, Some(lesson.bytes().clone()))
@@ -341,6 +341,15 @@ impl<'a> Experiment<'a> {
             self.world.put(n, self.bank, &items);
         }
         self.shared = self.world.disk(0).numbers(&self.bank).cloned().unwrap_or_default();
+        self.memory.take_in(self.world.library())?;
+        for (record, _) in &items {
+            let Some(number) = self.world.library().number_of(&record.id()) else { continue };
+            let record = self.number(0, 0, number);
+            for node in (1..self.scenario.nodes()).filter(|n| self.down[*n] == 0).collect::<Vec<_>>() {
+                self.observe(Observed::Stored { node, record, from: None, hops: 0 });
+            }
+        }
+        Ok(())
     }
 
     /// Tells a node whom its site's rules let it know at the start.

@@ -29,11 +29,14 @@ mod expect;
 mod fault;
 mod nodes;
 mod read;
+pub mod shipped;
 mod table;
 pub mod units;
 mod write;
 
 use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 use crate::plant::Plant;
 
@@ -90,7 +93,8 @@ pub struct Run {
 }
 
 /// How the agents share what they learn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Arm {
     /// Nobody shares anything.
     Isolated,

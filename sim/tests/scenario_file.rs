@@ -95,6 +95,10 @@ fn an_error_names_the_line_the_key_and_what_may_stand_there() {
         ),
         ("[links]\nwithin = { loss = 2 }\n", "must be a share from 0 to 1, or a text such as \"2%\", not 2"),
         ("[expect]\nconvergence = \"yes\"\n", "line 15: [expect] convergence must be true or false, not \"yes\""),
+        (
+            "[[expect.bound]]\nfigure = \"repeat_failure_rate@c\"\nat_most = 1\n",
+            "line 15: [[expect.bound]] figure must be the name of a figure",
+        ),
         ("[[expect.bound]]\nfigure = \"x\"\n", "line 14: [[expect.bound]] needs `at_least` or `at_most`"),
         ("[[site]]\nname = \"a\"\nnodes = 1\n", "another name than that of a site before"),
         ("[[site]]\nname = \"c\"\nnodes = 1000000\n", "must be a whole number from 1 to 100000, not 1000000"),

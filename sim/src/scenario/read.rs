@@ -9,7 +9,7 @@ use super::{
     ScenarioError, Site, Workload, nodes,
     table::{Table, Value, not_toml},
 };
-use crate::plant::Plant;
+use crate::{measure::figures, plant::Plant};
 
 /// Most agents at one node: more than any host runs.
 const MAX_AGENTS: usize = 1_000;
@@ -30,7 +30,7 @@ pub(super) fn scenario(name: &str, text: &str) -> Result<Scenario, ScenarioError
     let faults = faults.into_iter().map(|table| fault(table, &sites, &run)).collect::<Result<Vec<_>, _>>()?;
     let workload = workload(&root, &run)?;
     let measure = measure(&root, &run)?;
-    let expect = expect(&root, &run)?;
+    let expect = expect(&root, &run, &sites)?;
     root.done()?;
     Ok(Scenario { name: name.into(), about, run, sites, links, faults, workload, measure, expect })
 }
@@ -324,7 +324,7 @@ fn measure(root: &Table<'_>, run: &Run) -> Result<Measure, ScenarioError> {
     Ok(measure)
 }
 
-fn expect(root: &Table<'_>, run: &Run) -> Result<Expect, ScenarioError> {
+fn expect(root: &Table<'_>, run: &Run, sites: &[Site]) -> Result<Expect, ScenarioError> {
     let mut expect = Expect::default();
     let Some(table) = root.table("expect")? else { return Ok(expect) };
     expect.convergence = table.or("convergence", true, Value::truth)?;
@@ -336,8 +336,16 @@ fn expect(root: &Table<'_>, run: &Run) -> Result<Expect, ScenarioError> {
         if at_least.is_none() && at_most.is_none() {
             return Err(bound.wrong("needs `at_least` or `at_most`"));
         }
+        let figure = bound.need("figure")?;
+        let name = figure.text()?;
+        let site = name.split_once('@').map(|(_, site)| site);
+        if figures::find(name).is_none() || site.is_some_and(|site| sites.iter().all(|known| known.name != site)) {
+            let expected =
+                "the name of a figure, as `folklore-sim figures` lists them, with @SITE after it where it has one";
+            return Err(figure.wrong(expected));
+        }
         expect.bounds.push(Bound {
-            figure: bound.need("figure")?.text()?.into(),
+            figure: name.into(),
             arm: bound.or("arm", Arm::Folklore, |value| value.word(&words))?,
             of: bound.get("of").map(|value| value.word(&words)).transpose()?,
             at_least,
