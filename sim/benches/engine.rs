@@ -5,6 +5,7 @@
 //! With `-- rate 1000`, `-- rate 10000`, `-- memory` or `-- hour` one of them alone; `-- digest` prints what the run of
 //! `tests/figures/seed.toml` comes to in this build, which the tests hold a debug build to.
 #![allow(missing_docs, reason = "a benchmark")]
+#![allow(clippy::disallowed_types, reason = "a benchmark measures real time")]
 
 use std::time::Instant;
 

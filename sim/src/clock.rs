@@ -43,16 +43,34 @@ impl Clock {
         at
     }
 
-    /// Sets it wrong by `skew_ms` from now on, running `drift_ppm` too fast. Both 0: it is right again.
+    /// Sets it wrong by `skew_ms` from now on, running `drift_ppm` too fast. Both 0: it is right again, unless it was fast:
+    /// a daemon counts the time that passes since its start, so its clock keeps what it is ahead and goes on from there.
     pub fn set_wrong(&mut self, now_ms: u64, skew_ms: i64, drift_ppm: i64) {
+        let before = self.local(now_ms);
         // Half speed at most: time must go on.
         (self.skew_ms, self.drift_ppm, self.since_ms) = (skew_ms, drift_ppm.clamp(-500_000, 1_000_000), now_ms);
+        self.skew_ms += i64::try_from(before.saturating_sub(self.shows(now_ms))).unwrap_or(0);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_back_goes_on_from_where_it_was() {
+        let mut clock = Clock::default();
+        clock.set_wrong(10_000, 3_600_000, 0);
+        assert_eq!(clock.local(20_000), 3_620_000);
+        clock.set_wrong(20_000, 0, 0);
+        assert_eq!(clock.local(21_000), 3_621_000, "it stood still");
+        assert_eq!(clock.true_at(3_626_000, 21_000), 26_000);
+        // And one that was slow is right again.
+        let mut clock = Clock::default();
+        clock.set_wrong(10_000, -5_000, 0);
+        clock.set_wrong(30_000, 0, 0);
+        assert_eq!(clock.local(31_000), 31_000);
+    }
 
     #[test]
     fn a_wrong_clock_never_runs_backwards_and_a_deadline_on_it_comes() {

@@ -24,12 +24,19 @@ impl World {
     pub(crate) fn step(&mut self) {
         let Some(Reverse(Entry { at_ms, sequence, happening })) = self.heap.pop() else { return };
         self.now_ms = at_ms;
-        if let Some(until) = happening.node().and_then(|node| self.nodes[node].paused_until) {
-            if at_ms < until {
-                // It keeps its place among what waits: sequence numbers only grow.
-                self.schedule_at(until, happening);
-                return;
+        if let Some(until) = happening.node().and_then(|node| self.nodes[node].paused_until)
+            && at_ms < until
+        {
+            // Its clock rings when it goes on, and no earlier wake-up stands in the way of the next.
+            if let Happening::Wake { node, .. } = happening
+                && let wake_at = &mut self.nodes[node as usize].wake_at
+                && *wake_at == Some(at_ms)
+            {
+                *wake_at = Some(until);
             }
+            // It keeps its place among what waits: sequence numbers only grow.
+            self.schedule_at(until, happening);
+            return;
         }
         self.log.note(&[at_ms, sequence, happening.mark()]);
         match happening {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use folklore_sim::{Arm, Observed, Scenario, experiment};
+use folklore_sim::{Arm, Observed, Scenario, agents::Families, experiment};
 
 type Seen = Vec<(u64, Observed)>;
 
@@ -212,4 +212,40 @@ fn a_cut_that_cuts_nothing_is_told() {
     let (end, _) = run(&two_sites("duration = \"20m\"", fault), Arm::Folklore, 1);
     let failed: Vec<&str> = end.violations.iter().map(|violation| violation.check).collect();
     assert_eq!(failed, [experiment::CUT_CUTS]);
+}
+
+/// A file of real data, or that it is not there.
+fn shared_data(file: &str) -> Option<std::path::PathBuf> {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data");
+    let root = std::env::var_os("FOLKLORE_SHARED_DATA").map_or_else(|| beside.into(), std::path::PathBuf::from);
+    let path = root.join(file);
+    if !path.is_file() {
+        println!("skipped: {} is not there", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+#[test]
+fn real_tasks_are_drawn_from_files() {
+    let files = [
+        ("retrieval/webarena_tasks_even_templates.jsonl", 95, 1_000_000),
+        ("tau-bench/gpt-4o-airline.json", 5, 999_999),
+        ("tau-bench/retail_tool-calling.json", 3, 1_000_000),
+    ];
+    for (file, families_at_least, trap_at_most) in files {
+        let Some(path) = shared_data(file) else { continue };
+        let mut families = Families::load(&path).unwrap();
+        let traps: Vec<u32> = (0..families.len()).filter_map(|n| families.get(n)).map(|f| f.trap_ppm).collect();
+        let tasks: usize = (0..families.len()).filter_map(|n| families.get(n)).map(|f| f.tasks.len()).sum();
+        println!("{file}: {} families, {tasks} tasks, traps {:?}", families.len(), traps.iter().min());
+        assert!(families.len() >= families_at_least, "{file}: {}", families.len());
+        assert!(traps.iter().min().is_some_and(|least| *least <= trap_at_most), "{file}");
+        assert!((0..families.len()).all(|n| families.lesson(n, 0).is_some()), "{file}");
+        let mut scenario = two_sites("duration = \"2h\"", "");
+        scenario.workload.tasks = Some(path);
+        let failed = [Arm::Isolated, Arm::Folklore].map(|arm| failures(&run(&scenario, arm, 1).1, 0, 2 * HOUR));
+        println!("{file}: {failed:?} failures, isolated and shared");
+        assert!(failed[1] < failed[0], "{file}: {failed:?}");
+    }
 }

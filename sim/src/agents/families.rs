@@ -92,7 +92,8 @@ impl Family {
             return Some(lesson);
         }
         // Induction refuses what its quotes do not carry; the agent then says in a sentence what it was told.
-        let told = self.expected.first()?;
+        let told = run.outcome.expected.as_ref().and_then(|expected| expected.first());
+        let told = told.map_or("change nothing here", String::as_str);
         Lesson::new(self.draft(&run, "was due", &format!("Do: {told} [judge]."))).ok()
     }
 
