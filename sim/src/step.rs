@@ -27,6 +27,13 @@ impl World {
         if let Some(until) = happening.node().and_then(|node| self.nodes[node].paused_until)
             && at_ms < until
         {
+            // Its clock rings when it goes on, and no earlier wake-up stands in the way of the next.
+            if let Happening::Wake { node, .. } = happening
+                && let wake_at = &mut self.nodes[node as usize].wake_at
+                && *wake_at == Some(at_ms)
+            {
+                *wake_at = Some(until);
+            }
             // It keeps its place among what waits: sequence numbers only grow.
             self.schedule_at(until, happening);
             return;

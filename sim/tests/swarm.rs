@@ -22,6 +22,16 @@ fn what_is_shipped_holds_under_drawn_schedules() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
+/// What the swarm found before: a clock that was set back stood still (306), and a node that had stood still never heard its
+/// own timers again (2911, 3951).
+#[test]
+fn seeds_that_once_failed_hold() {
+    for seed in [306, 2911, 3951] {
+        let found = look(runner::shipped, &draw(seed, None));
+        assert!(!found.failed(), "swarm:{seed}: {:?}", found.violations);
+    }
+}
+
 fn found_and_shrunk(plant: Plant, check: &str) {
     let of_seed = |seed| Some(draw(seed, Some(plant))).filter(|scenario| look(runner::shipped, scenario).failed());
     let failing = SEEDS.into_iter().find_map(of_seed).unwrap_or_else(|| panic!("{plant:?} is not found"));
