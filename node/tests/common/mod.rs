@@ -1,9 +1,13 @@
 //! A daemon in this process, on a home that outlives it.
+#![allow(dead_code, reason = "not every test that starts daemons needs all of it")]
 
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use folklore_node::{
-    api::{Answer, UpOptions},
+    api::{Answer, UpOptions, UpReady},
     daemon,
     home::{DaemonNotice, Home},
 };
@@ -11,10 +15,23 @@ use serde_json::Value;
 use tokio::{sync::oneshot, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
+/// The upper bound of every wait. Only a failing test, or a very busy machine, comes near it.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until `holds`.
+pub async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "waited too long for: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// A running daemon and the way to its door.
 pub struct Running {
-    notice: DaemonNotice,
-    http: reqwest::Client,
+    pub ready: UpReady,
+    pub notice: DaemonNotice,
+    pub http: reqwest::Client,
     stop: CancellationToken,
     task: JoinHandle<Answer<()>>,
 }
@@ -27,12 +44,15 @@ impl Running {
         let stop = CancellationToken::new();
         let (tell, told) = oneshot::channel();
         let task = tokio::spawn(daemon::run(home.clone(), lock, options, stop.clone(), tell));
-        if told.await.is_err() {
-            panic!("{:?}", task.await);
-        }
+        let Ok(ready) = told.await else { panic!("{:?}", task.await) };
         let notice = home.daemon().expect("it reads").expect("it runs");
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { notice, http, stop, task }
+        Self { ready, notice, http, stop, task }
+    }
+
+    /// Its first address, with its id.
+    pub fn address(&self) -> String {
+        format!("{}/p2p/{}", self.ready.listening[0], self.ready.node)
     }
 
     /// The answer to a verb that must succeed.
@@ -47,6 +67,13 @@ impl Running {
         let url = format!("http://{}/v1/{verb}", self.notice.http);
         let sent = self.http.get(url).bearer_auth(&self.notice.token).send().await;
         self.value(verb, sent).await
+    }
+
+    /// What its door shows at a path.
+    pub async fn text(&self, path: &str) -> String {
+        let url = format!("http://{}{path}", self.notice.http);
+        let answer = self.http.get(url).bearer_auth(&self.notice.token).send().await.expect("it answers");
+        answer.text().await.expect("text")
     }
 
     async fn value(&self, verb: &str, sent: reqwest::Result<reqwest::Response>) -> Value {
