@@ -1,33 +1,26 @@
 //! Whole daemons, several in one process, on loopback: behind relays, in the DHT, in a private network, and their metrics.
 
-use std::{
-    collections::BTreeMap,
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    time::{Duration, Instant},
-};
+mod common;
 
-use folklore_node::{
-    api::{UpOptions, UpReady},
-    daemon,
-    home::{DaemonNotice, Home},
-    network::RelayLimits,
-};
+use std::{collections::BTreeMap, ops::Deref, os::unix::fs::PermissionsExt, path::Path};
+
+use common::{Running, until};
+use folklore_node::{api::UpOptions, network::RelayLimits};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::{sync::oneshot, task::JoinHandle};
-use tokio_util::sync::CancellationToken;
 
-/// The upper bound of every wait. Only a failing test, or a very busy machine, comes near it.
-const PATIENCE: Duration = Duration::from_secs(120);
-
+/// A daemon in a home of its own.
 struct Node {
+    running: Running,
     _dir: TempDir,
-    ready: UpReady,
-    notice: DaemonNotice,
-    http: reqwest::Client,
-    stop: CancellationToken,
-    running: JoinHandle<folklore_node::api::Answer<()>>,
+}
+
+impl Deref for Node {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        &self.running
+    }
 }
 
 impl Node {
@@ -38,47 +31,23 @@ impl Node {
     /// Starts a daemon in a fresh home that `prepare` may write to.
     async fn start_in(change: impl FnOnce(&mut UpOptions), prepare: impl FnOnce(&Path)) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let (home, _) = Home::create(dir.path(), "home").expect("a home");
         prepare(dir.path());
         let mut options = UpOptions::default();
         change(&mut options);
-        let lock = home.lock().expect("nobody serves it");
-        let stop = CancellationToken::new();
-        let (tell, told) = oneshot::channel();
-        let running = tokio::spawn(daemon::run(home.clone(), lock, options, stop.clone(), tell));
-        let Ok(ready) = told.await else { panic!("{:?}", running.await) };
-        let notice = home.daemon().expect("it reads").expect("it runs");
-        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { _dir: dir, ready, notice, http, stop, running }
-    }
-
-    /// Its first address, with its id.
-    fn address(&self) -> String {
-        format!("{}/p2p/{}", self.ready.listening[0], self.ready.node)
+        Self { running: Running::start(dir.path(), options).await, _dir: dir }
     }
 
     async fn ask(&self, verb: &str, body: Value) -> Value {
-        let url = format!("http://{}/v1/{verb}", self.notice.http);
-        let answer = self.http.post(url).bearer_auth(&self.notice.token).json(&body).send().await.expect("it answers");
-        let ok = answer.status().is_success();
-        let value = answer.json().await.expect("JSON");
-        assert!(ok, "{verb}: {value}");
-        value
-    }
-
-    async fn get(&self, path: &str) -> String {
-        let url = format!("http://{}{path}", self.notice.http);
-        let answer = self.http.get(url).bearer_auth(&self.notice.token).send().await.expect("it answers");
-        answer.text().await.expect("text")
+        self.post(verb, &body).await
     }
 
     async fn status(&self) -> Value {
-        serde_json::from_str(&self.get("/v1/status").await).expect("JSON")
+        self.get("status").await
     }
 
     /// Each sample of `/metrics` by its name and labels.
     async fn metrics(&self) -> BTreeMap<String, f64> {
-        let text = self.get("/metrics").await;
+        let text = self.text("/metrics").await;
         let samples = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.rsplit_once(' '));
         samples.map(|(name, value)| (name.to_owned(), value.parse().expect("a number"))).collect()
     }
@@ -102,17 +71,7 @@ impl Node {
     }
 
     async fn stop(self) {
-        self.stop.cancel();
-        self.running.await.expect("it ends").expect("it ends well");
-    }
-}
-
-/// Waits until `holds`.
-async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "waited too long for: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        self.running.stop().await;
     }
 }
 
@@ -291,7 +250,7 @@ async fn metrics_move_with_what_happens_and_want_the_token() {
         moved(&one, &one_before, series).await || moved(&two, &two_before, series).await
     })
     .await;
-    let text = two.get("/metrics").await;
+    let text = two.text("/metrics").await;
     let status = two.status().await;
     for bank in status["banks"].as_array().expect("a list") {
         assert!(!text.contains(&bank["id"].as_str().expect("an id")[..16]), "the id of a bank lets others read it");

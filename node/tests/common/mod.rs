@@ -1,9 +1,14 @@
 //! A daemon in this process, on a home that outlives it.
+#![allow(dead_code, reason = "not every test that starts daemons needs all of it")]
+#![allow(dead_code, reason = "each file of tests takes what it needs of it")]
 
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use folklore_node::{
-    api::{Answer, UpOptions},
+    api::{Answer, UpOptions, UpReady},
     daemon,
     home::{DaemonNotice, Home},
 };
@@ -11,10 +16,23 @@ use serde_json::Value;
 use tokio::{sync::oneshot, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
+/// The upper bound of every wait. Only a failing test, or a very busy machine, comes near it.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until `holds`.
+pub async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "waited too long for: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// A running daemon and the way to its door.
 pub struct Running {
-    notice: DaemonNotice,
-    http: reqwest::Client,
+    pub ready: UpReady,
+    pub notice: DaemonNotice,
+    pub http: reqwest::Client,
     stop: CancellationToken,
     task: JoinHandle<Answer<()>>,
 }
@@ -27,12 +45,15 @@ impl Running {
         let stop = CancellationToken::new();
         let (tell, told) = oneshot::channel();
         let task = tokio::spawn(daemon::run(home.clone(), lock, options, stop.clone(), tell));
-        if told.await.is_err() {
-            panic!("{:?}", task.await);
-        }
+        let Ok(ready) = told.await else { panic!("{:?}", task.await) };
         let notice = home.daemon().expect("it reads").expect("it runs");
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { notice, http, stop, task }
+        Self { ready, notice, http, stop, task }
+    }
+
+    /// Its first address, with its id.
+    pub fn address(&self) -> String {
+        format!("{}/p2p/{}", self.ready.listening[0], self.ready.node)
     }
 
     /// The answer to a verb that must succeed.
@@ -43,11 +64,8 @@ impl Running {
     }
 
     /// The last event of an import, which must succeed.
-    #[allow(dead_code, reason = "not every test imports")]
     pub async fn import(&self, body: &Value) -> Value {
-        let url = format!("http://{}/v1/import", self.notice.http);
-        let sent = self.http.post(url).bearer_auth(&self.notice.token).json(body).send().await.expect("it answers");
-        let text = sent.text().await.expect("events");
+        let text = self.post_text("import", body).await;
         let last = text.lines().last().expect("an event");
         let event: Value = serde_json::from_str(last).expect("JSON");
         assert_eq!(event["event"], "done", "{event}");
@@ -55,7 +73,6 @@ impl Running {
     }
 
     /// The answer to a verb that takes no request.
-    #[allow(dead_code, reason = "not every test asks one")]
     pub async fn get(&self, verb: &str) -> Value {
         let url = format!("http://{}/v1/{verb}", self.notice.http);
         let sent = self.http.get(url).bearer_auth(&self.notice.token).send().await;
@@ -63,11 +80,17 @@ impl Running {
     }
 
     /// The answer to a verb that answers in lines.
-    #[allow(dead_code, reason = "not every test that shares this file imports")]
     pub async fn post_text(&self, verb: &str, body: &Value) -> String {
         let url = format!("http://{}/v1/{verb}", self.notice.http);
         let sent = self.http.post(url).bearer_auth(&self.notice.token).json(body).send().await.expect("it answers");
         sent.text().await.expect("text")
+    }
+
+    /// What its door shows at a path.
+    pub async fn text(&self, path: &str) -> String {
+        let url = format!("http://{}{path}", self.notice.http);
+        let answer = self.http.get(url).bearer_auth(&self.notice.token).send().await.expect("it answers");
+        answer.text().await.expect("text")
     }
 
     async fn value(&self, verb: &str, sent: reqwest::Result<reqwest::Response>) -> Value {

@@ -16,10 +16,11 @@ use crate::{
     sets::{self, GROUP},
 };
 
-/// Records in a batch: about what fits into the budget of one message on the wire.
+/// Records in a batch. (A message carries 48 KiB, fewer than sixty of these; what comes while one group is synced goes into the
+/// next together.)
 const BATCH: usize = 250;
-/// Batches under way at once: what a node has of one peer, and of two. While one is being synced others are checked. The cores
-/// are those of the machine.
+/// Batches under way at once: 500 records and 1,000. A node hands storage up to 1,024 before it waits for an answer. While some
+/// are being synced others are checked. The cores are those of the machine.
 const UNDER_WAY: [usize; 2] = [2, 4];
 /// Ours and the peer's alternate in rounds of so many records.
 const ROUND: u64 = 10_000;
