@@ -43,6 +43,7 @@ fn a_run_goes_on_elsewhere_as_a_branch_and_both_count() {
     let (mut a, mut b) = (Node::new("a"), Node::new("b"));
     let _link = Link::between(&mut a, &mut b);
     let bank = join(&a, &b);
+    let first_site = a.id();
     // One that is private, and one that the fleet may take over.
     let private = post(&a, "begin", json!({"task": "Write my diary", "name": "diary"}));
     record(&a, &text(&private["run"]), step(1));
@@ -57,7 +58,7 @@ fn a_run_goes_on_elsewhere_as_a_branch_and_both_count() {
     let copy = until("the copy at b", PATIENCE, || {
         copies(&b).into_iter().find(|run| run["steps"] == 5 && run["uncertain"] == 1)
     });
-    assert_eq!((&copy["name"], &copy["state"], &copy["copy_of"]), (&json!("shelves"), &state, &json!(a.id())));
+    assert_eq!((&copy["name"], &copy["state"], &copy["copy_of"]), (&json!("shelves"), &state, &json!(first_site)));
     assert_eq!(copies(&b).len(), 1, "what is private stays");
     let survives = copies(&b);
     b.stop();
@@ -66,7 +67,7 @@ fn a_run_goes_on_elsewhere_as_a_branch_and_both_count() {
 
     a.kill();
     let held = post(&b, "resume", json!({"task": TASK}));
-    assert_eq!((&held["state"], &held["next"], &held["branch"]["from"]), (&state, &json!(6), &json!(a.id())));
+    assert_eq!((&held["state"], &held["next"], &held["branch"]["from"]), (&state, &json!(6), &json!(first_site)));
     for (n, held) in (1..).zip(held["steps"].as_array().expect("steps")) {
         assert_eq!((&held["action"], &held["observation"]), (&step(n)["action"], &step(n)["observation"]));
     }
@@ -81,7 +82,7 @@ fn a_run_goes_on_elsewhere_as_a_branch_and_both_count() {
     a.up();
     record(&a, &run, step(6));
     let seen = until("the branch at a", PATIENCE, || copies(&a).into_iter().find(|run| run["steps"] == 6));
-    assert_eq!((&seen["branch"]["from"], &seen["branch"]["steps"]), (&json!(a.id()), &json!(5)));
+    assert_eq!((&seen["branch"]["from"], &seen["branch"]["steps"]), (&json!(first_site), &json!(5)));
     let first = post(&a, "end", json!({"run": run, "outcome": "failure", "reason": "two sites moved the same shelf"}));
     let second = post(&b, "end", json!({"run": again["run"], "outcome": "success"}));
     assert_ne!(first["digest"], second["digest"], "two attempts");

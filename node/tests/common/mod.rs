@@ -1,6 +1,5 @@
 //! A daemon in this process, on a home that outlives it.
 #![allow(dead_code, reason = "not every test that starts daemons needs all of it")]
-#![allow(dead_code, reason = "each file of tests takes what it needs of it")]
 
 use std::{
     path::Path,

@@ -482,6 +482,7 @@ fn generative(expression: &str) -> String {
         .replace(r"[\w.-]{0,50}?", "")
         .replace(r"(?:[ \t\w.-]{0,20})", "_key")
         .replace(r#"[\s'"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)"#, "=")
+        .replace(r#"[\s'"]{0,3})(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)"#, ")=")
         .replace(r#"[\x60'"\s=]{0,5}"#, "\"")
         .replace("(?i)", "")
         .replace("(?i:", "(?:")
@@ -529,6 +530,28 @@ fn generative(expression: &str) -> String {
     out
 }
 
+/// Rules of gitleaks of whose draws less than half are caught here, and why that is right.
+const NOT_CAUGHT: &[(&str, &str)] = &[
+    ("adobe-client-id", "names a client, and is no secret"),
+    ("asana-client-id", "names a client, and is no secret"),
+    ("discord-client-id", "names a client, and is no secret"),
+    ("linkedin-client-id", "names a client, and is no secret"),
+    ("sumologic-access-id", "names a client, and is no secret"),
+    ("flutterwave-public-key", "is published with every page"),
+    ("mapbox-api-token", "begins with pk: is published with every page"),
+    ("curl-auth-user", "drawn without the command that it stands in"),
+    ("dropbox-api-token", "fifteen letters under any name that holds the word would strike folders and files"),
+    ("freemius-secret-key", "drawn of marks that no key has"),
+    ("hashicorp-tf-password", "drawn in two pairs of quotation marks"),
+    ("jwt", "drawn of letters that no header reads from"),
+    ("jwt-base64", "drawn of letters that no header reads from"),
+    ("kubernetes-secret-yaml", "drawn without the lines that make it YAML"),
+    ("private-key", "drawn with a heading that no key has"),
+    ("sendgrid-api-token", "drawn without the dot between its halves"),
+    ("slack-app-token", "drawn with numbers of one digit"),
+    ("slack-webhook-url", "drawn with other marks for the dots of the host"),
+];
+
 /// What other people's rules for the same providers catch in generated text and ours do not.
 #[test]
 fn samples_of_gitleaks_rules_are_caught() {
@@ -541,7 +564,7 @@ fn samples_of_gitleaks_rules_are_caught() {
     let rules = gitleaks(&directory);
     let mut runner = TestRunner::deterministic();
     let (mut tried, mut caught, mut unmade) = (0, 0, Vec::new());
-    let mut missed = Vec::new();
+    let (mut missed, mut unexplained) = (Vec::new(), Vec::new());
     for (id, expression) in &rules {
         let made = proptest::string::string_regex(&generative(expression));
         let Ok(strategy) = made else {
@@ -561,9 +584,13 @@ fn samples_of_gitleaks_rules_are_caught() {
         if hits < TRIES {
             missed.push(format!("{id} {hits}/{TRIES}"));
         }
+        if 2 * hits < TRIES && !NOT_CAUGHT.iter().any(|(other, _)| other == id) {
+            unexplained.push(format!("{id} {hits}/{TRIES}"));
+        }
     }
     println!("{} rules, {} without a generator: {unmade:?}", rules.len(), unmade.len());
     println!("{caught} of {tried} generated samples caught; not all of: {missed:#?}");
+    assert_eq!(unexplained, Vec::<String>::new(), "close these, or say why not");
     // The rest are client ids and public keys, which are no secrets, and draws that nobody's generator would make.
     assert!(caught * 100 >= tried * 85, "{caught} of {tried}");
 }

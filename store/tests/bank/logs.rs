@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use folklore_protocol::claim::Outcome;
+use folklore_protocol::{
+    canonical,
+    claim::Outcome,
+    run_log::{RunAbout, RunHead, RunKey},
+};
 use folklore_store::{
     bank::{Batch, Store},
     run::Step,
-    runs::log::{Ending, Lease, MAX_OPEN_RUNS, MAX_STARTED, MAX_STEP_BYTES, RunError, StateHash},
+    runs::log::{Branch, Ending, Lease, MAX_OPEN_RUNS, MAX_STARTED, MAX_STEP_BYTES, NewRun, RunError, StateHash},
 };
 use proptest::prelude::*;
 
@@ -97,8 +101,8 @@ struct NewRunOf {
 }
 
 impl NewRunOf {
-    fn make(&self) -> folklore_store::runs::log::NewRun {
-        folklore_store::runs::log::NewRun { task: self.task.into(), task_key: "other/1".into(), ..new_run(self.name) }
+    fn make(&self) -> NewRun {
+        NewRun { task: self.task.into(), task_key: "other/1".into(), ..new_run(self.name) }
     }
 }
 
@@ -328,4 +332,117 @@ proptest! {
         std::fs::remove_file(dir.path().join("bank.summary")).unwrap();
         check(&open_clean(dir.path()), &twins, &names);
     }
+}
+
+/// What a peer tells of a run with these steps.
+fn told(steps: &[Step]) -> (RunHead, RunAbout, Vec<Vec<u8>>) {
+    let mut state = StateHash::root("k", "Ship a parcel");
+    for (n, step) in (1..).zip(steps) {
+        state = state.then(n, step);
+    }
+    let head = RunHead { run: RunKey([9; 16]), open: true, steps: steps.len() as u32, state: state.0, marks: vec![] };
+    let about = RunAbout {
+        name: "theirs".into(),
+        task_key: "k".into(),
+        task: "Ship a parcel".into(),
+        domain: String::new(),
+        agent: "clerk".into(),
+        tags: vec![],
+        began_ms: 1,
+        branch: None,
+    };
+    (head, about, steps.iter().map(canonical::encode).collect())
+}
+
+#[test]
+fn a_copy_is_bound_to_who_told_of_it_and_goes_with_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    let (them, others, bank) = (key(2).author(), key(3).author(), home().id);
+    let steps = [action(1), long_action(2, 90_000), action(3)];
+    let (head, about, bytes) = told(&steps);
+    assert_eq!(store.hear_run(them, bank, &head, None, 1), Ok(None), "of what nobody said what it is about");
+    assert_eq!(store.hear_run(them, bank, &head, Some(&about), 1), Ok(Some(0)));
+    assert_eq!(store.copy_steps(others, bank, &head, 1, &bytes, 1), Ok(None), "it is not theirs");
+    assert_eq!(store.hear_run(others, bank, &head, Some(&about), 1), Ok(None));
+    assert_eq!(store.copy_steps(them, bank, &head, 1, &bytes[..2], 1), Ok(Some(2)));
+    assert_eq!(store.copy_steps(them, bank, &head, 1, &bytes[..2], 1), Ok(Some(2)), "again: it is here");
+    assert_eq!(store.copy_steps(them, bank, &head, 3, &bytes[2..], 1), Ok(Some(3)));
+    drop(store);
+    let store = open_clean(dir.path());
+    let copy = store.runs_here().remove(0);
+    assert_eq!((copy.copy_of, copy.steps, copy.state.0), (Some(them), 3, head.state));
+    let held = store.checkpoint_of(&copy.id).unwrap();
+    assert_eq!(held.steps.iter().map(|recorded| recorded.step.clone()).collect::<Vec<_>>(), steps);
+    // It is no run of this node's: its name is free, and nobody writes to it.
+    assert!(matches!(store.take_lease("theirs", 2), Err(RunError::Unknown(_))));
+    let branch = Branch { from: them, steps: 3, state: copy.state };
+    let new = NewRun { name: "theirs".into(), task_key: "k".into(), task: "Ship a parcel".into(), ..new_run("b") };
+    let lease = store.begin_branch(new, branch, &held.steps, &held.uncertain, 2).unwrap();
+    assert_eq!(store.run_info("theirs").unwrap().state, copy.state, "the state goes on");
+    store.record_step(&lease, 4, &action(4), 3).unwrap();
+    let over = RunHead { open: false, ..head };
+    assert_eq!(store.hear_run(them, bank, &over, None, 4), Ok(None));
+    assert_eq!(store.runs_here().iter().map(|run| run.copy_of).collect::<Vec<_>>(), [None]);
+    assert_eq!(store.checkpoint("theirs").unwrap().steps.len(), 4, "a branch stays");
+    assert!(store.verify(|_| ()).unwrap().ok());
+}
+
+#[test]
+fn what_a_peer_tells_must_lead_to_its_state_and_hold_nothing_that_would_not_be_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    let (them, bank) = (key(2).author(), home().id);
+    let secret = Step { observation: format!("token ghp_{}", "aB3dE5gH7jK9".repeat(3)), ..Step::default() };
+    let hidden = Step { action: "pay\u{202e}".into(), ..Step::default() };
+    let (head, about, bytes) = told(&[action(1)]);
+    let wrong = RunHead { state: [1; 32], ..head.clone() };
+    for (head, bytes) in [
+        (wrong, bytes.clone()),
+        (head.clone(), vec![vec![1, 2, 3]]),
+        (head.clone(), vec![bytes[0].clone(), bytes[0].clone()]),
+        (told(std::slice::from_ref(&secret)).0, told(&[secret]).2),
+        (told(std::slice::from_ref(&hidden)).0, told(&[hidden]).2),
+        (head.clone(), told(&[long_action(1, MAX_STEP_BYTES)]).2),
+    ] {
+        assert_eq!(store.hear_run(them, bank, &head, Some(&about), 1), Ok(Some(0)));
+        assert_eq!(store.copy_steps(them, bank, &head, 1, &bytes, 1), Ok(None));
+        assert_eq!(store.runs_here(), [], "it is let go");
+    }
+    let secret = RunAbout { task: format!("use ghp_{}", "aB3dE5gH7jK9".repeat(3)), ..about };
+    assert_eq!(store.hear_run(them, bank, &head, Some(&secret), 1), Ok(None));
+}
+
+#[test]
+fn what_is_given_to_readers_puts_together_to_the_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    let bank = home().id;
+    let shared = store.begin_run(NewRun { shared: true, ..new_run("a") }, 1).unwrap();
+    let private = store.begin_run(new_run("b"), 1).unwrap();
+    let steps = [action(1), long_action(2, 120_000), action(3), long_action(4, 30_000)];
+    for (n, step) in (1..).zip(&steps) {
+        store.record_step(&shared, n, step, 1).unwrap();
+        store.record_step(&private, n, step, 1).unwrap();
+    }
+    let id = |lease: &Lease| store.run_info(&lease.name).unwrap().id;
+    assert_eq!(store.told_runs().len(), 1);
+    assert_eq!(store.told_run("b"), None);
+    assert_eq!(store.step_pieces(bank, &id(&private), 1, 0, 1000), Ok(vec![]));
+    let (mut from, mut offset, mut got, mut partial) = (1u32, 0u32, Vec::new(), Vec::new());
+    loop {
+        let pieces = store.step_pieces(bank, &id(&shared), from, offset, 7_000).unwrap();
+        if pieces.is_empty() {
+            break;
+        }
+        for piece in pieces {
+            partial.extend(piece.bytes);
+            offset = partial.len() as u32;
+            if piece.left == 0 {
+                got.push(std::mem::take(&mut partial));
+                (from, offset) = (from + 1, 0);
+            }
+        }
+    }
+    assert_eq!(got, steps.iter().map(canonical::encode).collect::<Vec<_>>());
 }
