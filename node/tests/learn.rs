@@ -8,7 +8,7 @@ use folklore_store::learn::{self, Draft, Induced, quote};
 use folklore_store::recall::gate::Gate;
 use folklore_store::recall::{RankOptions, Ranker, Scored};
 use folklore_store::run::{Run, RunStatus};
-use runs::{read, shared_data};
+use runs::{assert_verbatim, read, shared_data};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -33,51 +33,6 @@ fn real(test: &str) -> Option<Vec<Run>> {
     let mut runs = read(std::slice::from_ref(&mini), Some(&mini.join("outcomes.json")));
     runs.extend(read(&[data.join("tau-bench")], None));
     Some(runs)
-}
-
-/// Checks by plain search, not with the library's own check, that every quote stands in a step that its line names.
-fn assert_verbatim(draft: &Draft, runs: &[&Run]) {
-    let pointer = |text: &str| -> Option<(String, usize)> {
-        let (side, number) = text.rsplit_once("step ")?;
-        Some((side.trim().to_owned(), number.parse().ok()?))
-    };
-    for line in draft.fields.content.lines() {
-        let mut spans: Vec<&str> = Vec::new();
-        let mut pointers = 0;
-        // Odd parts are quotes, even parts are the words between them.
-        for (at, part) in line.split('`').enumerate() {
-            if at % 2 == 1 {
-                spans.push(part);
-                continue;
-            }
-            for inside in part.split('[').skip(1).filter_map(|rest| rest.split(']').next()) {
-                let stands = |run: &&Run, span: &str| match (inside, pointer(inside)) {
-                    ("judge", _) => {
-                        let outcome = &run.outcome;
-                        let texts =
-                            outcome.expected.iter().flatten().chain(&outcome.missing_answers).chain(&outcome.reason);
-                        texts.into_iter().any(|text| text.contains(span))
-                    }
-                    (_, Some((side, number))) => {
-                        let fits = match side.as_str() {
-                            "ok" => run.outcome.status == RunStatus::Success,
-                            "failed" => run.outcome.status == RunStatus::Failure,
-                            _ => true,
-                        };
-                        fits && run.steps.get(number - 1).is_some_and(|step| {
-                            [&step.think, &step.action, &step.observation].iter().any(|text| text.contains(span))
-                        })
-                    }
-                    _ => false,
-                };
-                pointers += 1;
-                for span in spans.drain(..) {
-                    assert!(runs.iter().any(|run| stands(run, span)), "{span:?} is not at [{inside}]: {line}");
-                }
-            }
-        }
-        assert!(pointers > 0 && spans.is_empty(), "no pointer: {line}");
-    }
 }
 
 fn assert_sound(runs: &[Run], induced: &Induced) {

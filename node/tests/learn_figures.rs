@@ -5,7 +5,7 @@ mod runs;
 
 use folklore_store::learn;
 use folklore_store::run::{Run, RunStatus};
-use runs::{read, read_some, shared_data};
+use runs::{assert_verbatim, read, read_some, shared_data};
 use std::collections::BTreeMap;
 
 /// Groups of runs of one task that have both outcomes.
@@ -53,6 +53,7 @@ fn tasks_with_both_outcomes_give_a_contrast_that_names_the_failing_move() {
         let (mut told, mut named) = (0, 0);
         for group in &mixed {
             let induced = learn::contrast(group, learn::NONE_GIVEN);
+            induced.lessons.iter().for_each(|draft| assert_verbatim(draft, group));
             told += usize::from(!induced.lessons.is_empty());
             let good = induced.lessons.iter().any(|draft| names_a_move(&draft.fields.content, group));
             named += usize::from(good);
@@ -87,6 +88,7 @@ fn the_step_that_people_marked_is_blamed_more_often_than_by_either_baseline() {
         blind.outcome.reason = None;
         let near = |step: usize| usize::from(step.abs_diff(marked) <= 1);
         let induced = learn::from_run(&blind, learn::NONE_GIVEN);
+        induced.lessons.iter().for_each(|draft| assert_verbatim(draft, &[run]));
         let step = induced.lessons.first().and_then(|draft| blamed(&draft.fields.content));
         println!("{}: marked {marked} of {}, blamed {step:?} {:?}", run.source, run.steps.len(), induced.no_lesson);
         right += step.map_or(0, near);

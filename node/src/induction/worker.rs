@@ -307,7 +307,7 @@ impl Induction {
         match &error {
             // A wrong key or name is put right by a person, for all jobs at once.
             CallError::Unreachable { .. } | CallError::Busy { .. } => later(&error),
-            CallError::Refused { status: 401 | 402 | 403 | 404, .. } => later(&error),
+            CallError::Refused { status: 401..=404, .. } => later(&error),
             CallError::Refused { .. } => Ended::Failed(error.to_string()),
             CallError::BadAnswer { .. } => {
                 let mut state = self.state();

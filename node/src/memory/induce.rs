@@ -47,6 +47,11 @@ pub(super) enum Backend {
     Model(Plan),
 }
 
+/// Claims with the lessons that they teach.
+type Claims = Vec<(Claim, Option<Lesson>)>;
+/// The records written, what became of the runs, and the jobs or why there are none.
+type WrittenAndQueued = (Vec<Record>, Vec<RunOutcome>, Result<Vec<JobId>, QueueError>);
+
 /// A run that the bank holds.
 pub(super) struct Held {
     /// As the bank knows it.
@@ -124,12 +129,7 @@ impl Memory {
 
     /// Writes a group and queues works with it: there both or neither. When the queue is full the group is written alone, and
     /// the error says so.
-    pub(super) fn write_queued(
-        &self,
-        bank: &BankId,
-        batch: Batch,
-        works: &[Work],
-    ) -> Answer<(Vec<Record>, Vec<RunOutcome>, Result<Vec<JobId>, QueueError>)> {
+    pub(super) fn write_queued(&self, bank: &BankId, batch: Batch, works: &[Work]) -> Answer<WrittenAndQueued> {
         let bytes: Vec<Vec<u8>> = works.iter().map(Work::to_bytes).collect();
         let ids = bytes.iter().map(|work| JobId::of(work)).collect();
         match self.induction().jobs.queue(bytes, self.now_ms()) {
@@ -165,7 +165,7 @@ impl Memory {
         drafts: Vec<Draft>,
         known: &mut Fresh,
         problems: &mut Vec<String>,
-    ) -> Answer<(Vec<(Claim, Option<Lesson>)>, u64)> {
+    ) -> Answer<(Claims, u64)> {
         let (mut claims, mut all_merged) = (Vec::new(), 0);
         for draft in drafts {
             match lesson_of(&draft) {

@@ -1,7 +1,8 @@
 //! Runs for tests: read from files, and where the real ones are.
 
 use folklore_node::formats::{self, Item, Outcomes, ReadOptions};
-use folklore_store::run::Run;
+use folklore_store::learn::Draft;
+use folklore_store::run::{Run, RunStatus};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -43,4 +44,50 @@ pub fn shared_data(test: &str) -> Option<PathBuf> {
     }
     println!("{test}: skipped, {} is not there", path.display());
     None
+}
+
+/// Checks by plain search, not with the library's own check, that every quote stands in a step that its line names.
+pub fn assert_verbatim(draft: &Draft, runs: &[&Run]) {
+    let pointer = |text: &str| -> Option<(String, usize)> {
+        let (side, number) = text.rsplit_once("step ")?;
+        Some((side.trim().to_owned(), number.parse().ok()?))
+    };
+    for line in draft.fields.content.lines() {
+        let mut spans: Vec<&str> = Vec::new();
+        let mut pointers = 0;
+        // Odd parts are quotes, even parts are the words between them.
+        for (at, part) in line.split('`').enumerate() {
+            if at % 2 == 1 {
+                spans.push(part);
+                continue;
+            }
+            for inside in part.split('[').skip(1).filter_map(|rest| rest.split(']').next()) {
+                let stands = |run: &&Run, span: &str| match (inside, pointer(inside)) {
+                    ("judge", _) => {
+                        let outcome = &run.outcome;
+                        let texts =
+                            outcome.expected.iter().flatten().chain(&outcome.missing_answers).chain(&outcome.reason);
+                        texts.into_iter().any(|text| text.contains(span))
+                    }
+                    ("task", _) => run.task.contains(span),
+                    (_, Some((side, number))) => {
+                        let fits = match side.as_str() {
+                            "ok" => run.outcome.status == RunStatus::Success,
+                            "failed" => run.outcome.status == RunStatus::Failure,
+                            _ => true,
+                        };
+                        fits && run.steps.get(number - 1).is_some_and(|step| {
+                            [&step.think, &step.action, &step.observation].iter().any(|text| text.contains(span))
+                        })
+                    }
+                    _ => false,
+                };
+                pointers += 1;
+                for span in spans.drain(..) {
+                    assert!(runs.iter().any(|run| stands(run, span)), "{span:?} is not at [{inside}]: {line}");
+                }
+            }
+        }
+        assert!(pointers > 0 && spans.is_empty(), "no pointer: {line}");
+    }
 }
