@@ -85,7 +85,8 @@ impl<'a> Reader<'a> {
         let key = Key::first(tree, arrival);
         let mut place = self.store.index().pack_of(arrival);
         while let Some(first) = place {
-            if self.pack.as_ref().is_none_or(|(held, _)| *held != first) {
+            let kept = self.pack.as_ref().is_some_and(|(held, _)| *held == first);
+            if !kept {
                 let found = self.store.0.disk.with(|db| db.get(frame::pack_key(first)))?;
                 self.pack = found.map(|bytes| (first, bytes));
             }
@@ -94,9 +95,9 @@ impl<'a> Reader<'a> {
             {
                 return Ok((frame.kind == Kind::Value).then(|| frame.payload.to_vec()));
             }
-            // A rewrite may just have put it elsewhere.
+            // A rewrite may just have put it elsewhere, or into a pack of which an older edition was kept here.
             self.pack = None;
-            place = self.store.index().pack_of(arrival).filter(|now| *now != first);
+            place = self.store.index().pack_of(arrival).filter(|now| kept || *now != first);
         }
         self.alone(key)
     }
