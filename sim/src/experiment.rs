@@ -66,7 +66,7 @@ pub struct RunEnd {
     pub messages: u64,
     /// Deadlines that had come when a state machine was woken; wake-ups with nothing due are not counted.
     pub timers: u64,
-    /// Messages that a partition kept from passing, lost or late.
+    /// Messages and dials that a partition kept from passing, lost or late.
     pub stopped: u64,
     /// Virtual time at the end, milliseconds.
     pub end_ms: u64,

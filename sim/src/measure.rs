@@ -1,5 +1,5 @@
 //! What a run comes to: figures, curves over time and the paths of some lessons, made of nothing but what was
-//! [`Observed`](crate::Observed).
+//! [`Observed`].
 //!
 //! Memory does not grow with the length of a run: what is kept is one entry a record, one bit a node and record, one entry a
 //! family and site, and curves of at most [`MAX_STEPS`] steps.

@@ -193,6 +193,8 @@ impl World {
     fn dial_ends(&mut self, from: usize, to: usize) {
         let reachable = self.nodes[to].up && self.links.is_open(from, to);
         if !reachable {
+            // A cut that keeps two nodes from connecting cuts traffic, though no message was sent.
+            self.counters.stopped += u64::from(self.nodes[to].up && self.nodes[from].up);
             let target = DialTarget::Peer(self.author(to));
             self.handle(from, Event::DialFailed { target, own: false });
         } else if self.nodes[from].up && self.connections.between(from, to).is_none() {

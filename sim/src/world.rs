@@ -80,7 +80,7 @@ pub struct Counters {
     pub record_copies: u64,
     /// Messages lost to loss and cuts.
     pub lost: u64,
-    /// Messages that a partition kept from passing, lost or late.
+    /// Messages and dials that a partition kept from passing, lost or late.
     pub stopped: u64,
     /// Messages that a state machine was given.
     pub handled_messages: u64,

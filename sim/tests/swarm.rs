@@ -2,10 +2,13 @@
 //! is found and made small.
 
 use folklore_sim::{
-    Plant, runner,
+    Plant,
+    checks::HELD_IS_DURABLE,
+    experiment::{NOTHING_FORGED, ROOTS_ARE_EQUAL},
+    runner,
     scenario::Scenario,
     shrink::{MAX_RUNS, shrink},
-    swarm::{NOT_CONVERGED, draw, look},
+    swarm::{draw, look},
 };
 
 /// In an ordinary test run; `folklore-sim swarm --seeds 500` takes longer.
@@ -57,16 +60,15 @@ fn found_and_shrunk(plant: Plant, check: &str) {
 
 #[test]
 fn nodes_that_say_they_are_complete_are_found_and_shrunk() {
-    found_and_shrunk(Plant::SayComplete, "roots are equal after the faults");
+    found_and_shrunk(Plant::SayComplete, ROOTS_ARE_EQUAL);
 }
 
 #[test]
 fn a_disk_that_loses_the_tail_of_a_batch_is_found_and_shrunk() {
-    // The node says that it holds what its disk does not have: roots agree, disks do not.
-    found_and_shrunk(Plant::LoseTail(0), NOT_CONVERGED);
+    found_and_shrunk(Plant::LoseTail(0), HELD_IS_DURABLE);
 }
 
 #[test]
 fn bodies_under_a_wrong_hash_are_found_and_shrunk() {
-    found_and_shrunk(Plant::AcceptWrongHash(0), "nothing forged is held");
+    found_and_shrunk(Plant::AcceptWrongHash(0), NOTHING_FORGED);
 }

@@ -37,7 +37,7 @@ pub(super) fn picture(scenario: &Scenario, width: f64) -> String {
             if sites <= MAX_MESH {
                 // Not in the middle, where the lines of a mesh cross.
                 let at = (from.0 + (to.0 - from.0) * 0.42, from.1 + (to.1 - from.1) * 0.42 - 6.0);
-                svg.text(at, Anchor::Middle, "soft small", &about(scenario.links.of(a, b)));
+                svg.text(at, Anchor::Middle, "soft small halo", &about(scenario.links.of(a, b)));
             }
         }
     }
@@ -60,7 +60,7 @@ pub(super) fn picture(scenario: &Scenario, width: f64) -> String {
             }
         }
         svg.text((x, y + 5.0), Anchor::Middle, "bold", &spec.nodes.to_string());
-        svg.text((x, y + radius + 16.0), Anchor::Middle, "bold", &spec.name);
+        svg.text((x, y + radius + 16.0), Anchor::Middle, "bold halo", &spec.name);
     }
     svg.finish()
 }

@@ -149,6 +149,7 @@ pub(super) const STYLE: &str = "
 --hostile:#5c2f43;--node:#3d424d;--isolated:#f08a4b;--central:#e09cc6;--folklore:#62b8f0;--oracle:#3fc79c}}
 .plot text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:var(--ink)}
 .plot .soft{fill:var(--soft)}.plot .small{font-size:11px}.plot .bold{font-weight:600}
+.plot .halo{paint-order:stroke;stroke:var(--paper);stroke-width:4px}
 .plot .paper{fill:var(--paper)}.plot .grid{stroke:var(--grid);stroke-width:1}.plot .axis{stroke:var(--soft);stroke-width:1}
 .plot path{fill:none;stroke-width:2;stroke-linejoin:round}
 .plot .cut{fill:var(--cut);opacity:.75}.plot .hostile{fill:var(--hostile)}.plot .fault{fill:var(--soft)}
