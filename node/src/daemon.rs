@@ -151,11 +151,17 @@ impl Daemon {
         let (store_dir, me) = (home.store_dir(), key.author());
         let opened = tokio::task::spawn_blocking(move || -> Result<_, DaemonError> {
             private_directory(&store_dir)?;
+            let vectors = store_dir.join(VECTORS);
+            // What needs no bank is read while that is opened. The home's lock is held, so nobody else is at these files.
+            let preparing = std::thread::spawn(move || Catalogue::prepare(me, &vectors));
             let opened = Store::open(&store_dir, OpenOptions { entropy, had_bank, ..OpenOptions::default() })?;
             if !opened.store.banks().iter().any(|b| b.id == own.id) {
                 opened.store.add_bank(own)?;
             }
-            let catalogue = Catalogue::open(opened.store.clone(), me, &store_dir.join(VECTORS))?;
+            let prepared = preparing
+                .join()
+                .map_err(|_| DaemonError::System("reading the catalogue failed; the log says more".into()))?;
+            let catalogue = Catalogue::open_prepared(opened.store.clone(), me, prepared)?;
             Ok((opened.store, opened.report, catalogue))
         });
         let (store, report, catalogue) =

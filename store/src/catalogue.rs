@@ -39,6 +39,7 @@ use crate::{
 use second::prepare;
 pub use second::{Embedding, Unembedded};
 use shelf::{Entry, Inner, View};
+use stored::Read;
 
 /// An unproven lesson from a peer counts like an unproven one held here.
 const OFFERED_WEIGHT: f32 = 0.95;
@@ -69,6 +70,15 @@ pub struct Catalogue {
     saving: Mutex<()>,
     /// What the file lacked when it was last written.
     unsaved_then: AtomicUsize,
+    opening: Opening,
+}
+
+/// A catalogue's files, opened before the bank is.
+pub struct Preparation {
+    vectors: PathBuf,
+    ranker: Ranker,
+    /// What the catalogue's file says, and its slots that have no vectors.
+    read: Option<(Vec<u32>, Read)>,
     opening: Opening,
 }
 
@@ -196,27 +206,38 @@ pub enum FindError {
 impl Catalogue {
     /// Reads the whole store. `me` is this node, whose own teaching it trusts. Vectors are made anew and kept in memory.
     pub fn load(store: Store, me: AuthorId) -> Result<Self, ReadError> {
-        Self::with_ranker(store, me, Ranker::new(Arc::new(BuiltinEmbedder::new()), Gate::BUILTIN), None, Instant::now())
+        Self::with_ranker(store, me, Self::ranker_in_memory(), None, None, Opening::default())
     }
 
-    /// As [`Catalogue::load`], with vectors kept on disk below `vectors`: only those that are missing there are made. The
-    /// caller has that directory for itself. Where it cannot be used, vectors are kept in memory.
+    fn ranker_in_memory() -> Ranker {
+        Ranker::new(Arc::new(BuiltinEmbedder::new()), Gate::BUILTIN)
+    }
+
+    /// As [`Catalogue::load`], with vectors kept on disk below `vectors`, and the catalogue's own file: only what is missing there is
+    /// made and read. The caller has that directory for itself. Where it cannot be used, all is kept in memory.
     pub fn open(store: Store, me: AuthorId, vectors: &Path) -> Result<Self, ReadError> {
+        Self::open_prepared(store, me, Self::prepare(me, vectors))
+    }
+
+    /// The part of [`Catalogue::open`] that needs no bank, so that it can be done while the bank is being opened.
+    pub fn prepare(me: AuthorId, vectors: &Path) -> Preparation {
         let begin = Instant::now();
-        let embedder = Arc::new(BuiltinEmbedder::new());
-        let ranker = match Ranker::open(embedder.clone(), Gate::BUILTIN, vectors) {
-            Ok((ranker, notes)) => {
-                for note in notes {
-                    tracing::warn!("{note}; what is missing is embedded again");
-                }
-                ranker
-            }
-            Err(error) => {
-                tracing::warn!(%error, "vectors are not kept on disk");
-                Ranker::new(embedder, Gate::BUILTIN)
-            }
-        };
-        Self::with_ranker(store, me, ranker, Some(vectors.to_owned()), begin)
+        let mut ranker = open_ranker(vectors);
+        let read = Read::open(&vectors.join(FILE), &me).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the catalogue's file cannot be read; every lesson is read instead");
+            None
+        });
+        let mut opening = Opening { file: begin.elapsed(), ..Opening::default() };
+        let begin = Instant::now();
+        let read = read.map(|read| (read.claim_vectors(&mut ranker), read));
+        opening.vectors = begin.elapsed();
+        Preparation { vectors: vectors.to_owned(), ranker, read, opening }
+    }
+
+    /// The other part of [`Catalogue::open`].
+    pub fn open_prepared(store: Store, me: AuthorId, prepared: Preparation) -> Result<Self, ReadError> {
+        let Preparation { vectors, ranker, read, opening } = prepared;
+        Self::with_ranker(store, me, ranker, Some(vectors), read, opening)
     }
 
     fn with_ranker(
@@ -224,29 +245,30 @@ impl Catalogue {
         me: AuthorId,
         ranker: Ranker,
         vectors: Option<PathBuf>,
-        mut begin: Instant,
+        read: Option<(Vec<u32>, Read)>,
+        mut opening: Opening,
     ) -> Result<Self, ReadError> {
+        let mut begin = Instant::now();
         let mut lap = || std::mem::replace(&mut begin, Instant::now()).elapsed();
         let embedder = ranker.identity().clone();
         let mut inner = Inner::new(ranker);
         for info in store.banks() {
             inner.open_bank(info);
         }
-        let first = vectors.as_ref().map_or(Ok(0), |dir| inner.load(&dir.join(FILE), &store, &me));
-        let first = first.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the catalogue's file cannot be read; every lesson is read instead");
-            0
-        });
-        let mut opening = Opening { from_file: first > 0, file: lap(), ..Opening::default() };
-        for slot in inner.claim_vectors() {
-            let Some(lesson) = inner.entries.get(slot as usize).and_then(|e| store.lesson(&e.id).ok().flatten()) else {
-                continue;
-            };
-            if let Err(error) = inner.ranker.embed(slot, &lesson.id().0, &lesson.task, &lesson.text()) {
-                tracing::warn!(%error, lesson = %lesson.id(), "a lesson is indexed by its words only");
+        let mut first = 0;
+        if let Some((without_vectors, read)) = read {
+            match inner.take_in(read, &store) {
+                Some(below) => {
+                    (first, opening.from_file) = (below, true);
+                    for slot in without_vectors {
+                        inner.embed(&store, slot);
+                    }
+                }
+                // Its lessons claimed vectors under their slots.
+                None => inner.ranker = vectors.as_deref().map_or_else(Self::ranker_in_memory, open_ranker),
             }
         }
-        opening.vectors = lap();
+        opening.file += lap();
         store.for_each_lesson_from(first, |lesson| inner.add_lesson(lesson))?;
         for info in store.banks() {
             let (mut touched, mut ruled) = (BTreeSet::new(), false);
@@ -711,6 +733,23 @@ impl Recalled {
         let nearest = self.nearest.iter_mut().map(|(_, explained)| explained);
         for (explained, keys) in hits.chain(nearest).zip(keys) {
             explained.keys = keys;
+        }
+    }
+}
+
+/// The rank index with its vectors below a directory, or in memory where that cannot be used.
+fn open_ranker(vectors: &Path) -> Ranker {
+    let embedder = Arc::new(BuiltinEmbedder::new());
+    match Ranker::open(embedder, Gate::BUILTIN, vectors) {
+        Ok((ranker, notes)) => {
+            for note in notes {
+                tracing::warn!("{note}; what is missing is embedded again");
+            }
+            ranker
+        }
+        Err(error) => {
+            tracing::warn!(%error, "vectors are not kept on disk");
+            Catalogue::ranker_in_memory()
         }
     }
 }

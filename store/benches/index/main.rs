@@ -216,8 +216,9 @@ fn clustered(n: u64, dim: usize) -> Vec<f32> {
     out
 }
 
-/// So many clustered vectors, without their exact form, and partitioned if there are enough: what tens of millions need.
-fn large(work: &Path, n: u64, figures: &mut Figures) {
+/// So many clustered vectors, without their exact form, and partitioned if there are enough or if `lists` says into how many:
+/// what tens of millions need.
+fn large(work: &Path, n: u64, lists: Option<usize>, figures: &mut Figures) {
     let queries = Vectors((0..100).flat_map(|q| clustered((1 << 50) + q * 7919, DIM)).collect());
     let dir = work.join("large");
     fs::remove_dir_all(&dir).ok();
@@ -229,7 +230,11 @@ fn large(work: &Path, n: u64, figures: &mut Figures) {
         id[..8].copy_from_slice(&slot.to_le_bytes());
         index.add_keyed(slot as u32, &Key { id, part: 0, of: 1 }, &clustered(slot, DIM)).expect("a unit vector");
     }
+    println!("{n} vectors made and added after {:.1} min", begin.elapsed().as_secs_f64() / 60.0);
     index.settle().expect("a disk");
+    if let Some(lists) = lists {
+        index.part(lists).expect("a disk");
+    }
     let minutes = begin.elapsed().as_secs_f64() / 60.0;
     let setting = format!("{n} x {DIM} clustered, 100 queries, {}", index.kernels());
     figures.put(
@@ -280,7 +285,8 @@ fn main() {
     let python = args.get(1).map(String::as_str);
     let wanted = args.get(2).map_or(PEERS, String::as_str);
     if let (Some("large"), Some(n)) = (python, args.get(2).and_then(|n| n.parse().ok())) {
-        large(&work, n, &mut Figures::default());
+        let lists = args.get(3).and_then(|lists| lists.parse().ok());
+        large(&work, n, lists, &mut Figures::default());
         return;
     }
     let path = work.join("sentences.txt");

@@ -369,6 +369,15 @@ impl Inner {
         });
     }
 
+    /// Makes the vectors of a lesson that came out of the file and has none on disk.
+    pub fn embed(&mut self, store: &Store, slot: u32) {
+        let lesson = self.entries.get(slot as usize).and_then(|entry| store.lesson(&entry.id).ok().flatten());
+        let Some(lesson) = lesson else { return };
+        if let Err(error) = self.ranker.embed(slot, &lesson.id().0, &lesson.task, &lesson.text()) {
+            tracing::warn!(%error, lesson = %lesson.id(), "a lesson is indexed by its words only");
+        }
+    }
+
     /// Folds a record in; the lesson it is about, or `None` for one about the bank.
     pub fn apply(&mut self, store: &Store, record: &Record) -> Option<LessonId> {
         let number = self.number(&record.bank())?;

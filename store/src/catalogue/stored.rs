@@ -26,6 +26,7 @@ use super::shelf::{ClaimKey, Entry, Ids, Inner, View, place};
 use crate::{
     bank::{Holding, Store},
     index::{lexical::LexicalIndex, tokens},
+    recall::Ranker,
     redact,
     sections::{Sections, Writer, take},
 };
@@ -101,30 +102,34 @@ fn claim(mut bytes: &[u8]) -> Option<(u16, ClaimKey)> {
     Some((bank, (author, seq, RecordId(take(&mut bytes)?))))
 }
 
-impl Inner {
-    /// Takes in what the file at `path` says of the store, and returns the arrival number from which on the store has to be read; 0,
-    /// and nothing is taken in, if there is no file or it is of no use. Banks must be open, and nothing else in the catalogue.
-    pub fn load(&mut self, path: &Path, store: &Store, me: &AuthorId) -> io::Result<u64> {
-        let Some(file) = Sections::open(path, MAGIC)?.map(Arc::new) else { return Ok(0) };
-        Ok(self.take_in(file, store, me).unwrap_or(0))
+/// A file that was read, before it is known whether it fits the bank.
+pub(super) struct Read {
+    file: Arc<Sections>,
+    about: About,
+    rules: Vec<&'static str>,
+    entries: Vec<Entry>,
+    /// Slots, ascending by id.
+    sorted: Vec<u32>,
+    words: LexicalIndex,
+}
+
+impl Read {
+    /// Reads the file at `path`; `None` if there is none, or if it is of no use to this node.
+    pub fn open(path: &Path, me: &AuthorId) -> io::Result<Option<Self>> {
+        Ok(Sections::open(path, MAGIC)?.and_then(|file| Self::of(Arc::new(file), me)))
     }
 
-    fn take_in(&mut self, file: Arc<Sections>, store: &Store, me: &AuthorId) -> Option<u64> {
+    fn of(file: Arc<Sections>, me: &AuthorId) -> Option<Self> {
         let about: About = canonical::decode::<About, ABOUT_BYTES_MAX>(file.get(ABOUT)).ok()?;
         let is_ours = (about.reading, about.tokens, about.rules, about.me)
             == (READING, tokens::VERSION, redact::RULES_VERSION, *me);
-        if !is_ours || store.holding(about.below) != about.held {
-            return None;
-        }
-        // Banks may have been opened in another order.
-        let banks: Vec<u16> = about.banks.iter().map(|bank| self.number(&bank.id)).collect::<Option<_>>()?;
-        if banks.iter().copied().ne(0..banks.len() as u16) {
+        if !is_ours {
             return None;
         }
         let rules: Vec<&'static str> =
             about.rules_broken.iter().map(|name| redact::rule_named(name)).collect::<Option<_>>()?;
-        let mut entries = file.get(ENTRIES).as_chunks::<ENTRY_BYTES>().0.iter().map(|bytes| entry(bytes));
-        let mut entries: Vec<Entry> = entries.by_ref().collect::<Option<_>>()?;
+        let entries = file.get(ENTRIES).as_chunks::<ENTRY_BYTES>().0.iter().map(|bytes| entry(bytes));
+        let mut entries: Vec<Entry> = entries.collect::<Option<_>>()?;
         for (slot, bank, state, weight) in &about.more_views {
             let view = View { shelf: *bank, state: *STATES.get(usize::from(*state))?, weight: f32::from_bits(*weight) };
             entries.get_mut(*slot as usize)?.more_views.push(view);
@@ -132,20 +137,36 @@ impl Inner {
         let sound = |entry: &Entry| {
             (entry.domain as usize) < about.domains.len()
                 && usize::from(entry.secret) <= rules.len()
-                && entry.views().all(|view| usize::from(view.shelf) < banks.len())
+                && entry.views().all(|view| usize::from(view.shelf) < about.banks.len())
         };
         let sorted: Vec<u32> =
             file.get(BY_ID).as_chunks::<4>().0.iter().map(|slot| u32::from_le_bytes(*slot)).collect();
-        let id = |slot: &u32| entries.get(*slot as usize).map(|entry| entry.id);
-        let ascends = sorted.windows(2).all(|pair| pair.first().and_then(id) < pair.last().and_then(id));
         let words = LexicalIndex::open(file.clone(), WORDS)?;
         let fits = sorted.len() == entries.len()
-            && ascends
-            && sorted.first().is_none_or(|slot| id(slot).is_some())
+            && sorted.iter().all(|slot| (*slot as usize) < entries.len())
             && entries.iter().all(sound)
             && words.len() == entries.len()
             && file.get(STARTS).len() == 4 * (entries.len() + 1);
-        if !fits {
+        fits.then_some(Read { file, about, rules, entries, sorted, words })
+    }
+
+    /// Gives its lessons their vectors; returns the slots of those that have none on disk.
+    pub fn claim_vectors(&self, ranker: &mut Ranker) -> Vec<u32> {
+        ranker.claim_all((0u32..).zip(&self.entries).map(|(slot, entry)| (slot, &entry.id.0)))
+    }
+}
+
+impl Inner {
+    /// Takes in a file, and returns the arrival number from which on the store has to be read; `None`, and nothing is taken in, if
+    /// it is of another bank than the store's. Banks must be open, and nothing else in the catalogue.
+    pub fn take_in(&mut self, read: Read, store: &Store) -> Option<u64> {
+        let Read { file, about, rules, entries, sorted, words } = read;
+        if store.holding(about.below) != about.held {
+            return None;
+        }
+        // Banks are numbered in the order in which they were added, here as in the file.
+        let banks: Vec<u16> = about.banks.iter().map(|bank| self.number(&bank.id)).collect::<Option<_>>()?;
+        if banks.iter().copied().ne(0..banks.len() as u16) {
             return None;
         }
         let rulings: Option<Vec<_>> = about
@@ -187,14 +208,6 @@ impl Inner {
             }
         }
         Some(about.below)
-    }
-
-    /// Gives the lessons that were read from the file their vectors, in the order of their ids; returns the slots of those
-    /// that have none on disk.
-    pub fn claim_vectors(&mut self) -> Vec<u32> {
-        let Inner { ranker, entries, by_id, .. } = self;
-        let lessons = by_id.ascending(entries).filter_map(|slot| Some((slot, &entries.get(slot as usize)?.id.0)));
-        ranker.claim_all(lessons)
     }
 
     /// Lessons and records known, those in the file and those that came since.

@@ -322,17 +322,11 @@ impl LexicalIndex {
             .filter(live)
             .map(|(place, (slot, length))| (place, *slot, *length))
             .collect();
-        for term in self.terms.iter_mut().chain(self.changed.values_mut()) {
-            (term.postings, term.from, term.last) = (Vec::new(), 0, None);
-        }
-        // A term whose documents are all in the file has its numbers there.
-        let ids = 0..self.base.terms() as u32;
-        for id in ids {
-            if self.stored_postings_hold() && self.term_mut(id).is_some() {
-                if let Some(term) = self.changed.get_mut(&id) {
-                    (term.postings, term.from, term.last) = (Vec::new(), 0, None);
-                }
-            }
+        let empty = |term: &mut Term| (term.postings, term.from, term.last) = (Vec::new(), 0, None);
+        self.terms.iter_mut().for_each(empty);
+        // From here on the file's postings count no more, so each of its terms has its own.
+        for id in 0..self.base.terms() as u32 {
+            self.term_mut(id).map(empty);
         }
         for (place, slot, length) in documents {
             let bytes = self.packed(place).to_vec();

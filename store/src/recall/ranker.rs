@@ -97,7 +97,7 @@ pub struct RankOptions<'a> {
     pub k: usize,
     /// `None`: the calibrated gate decides what is shown. `Some(x)`: whatever scores at least `x` is, in place of the gate.
     pub min_score: Option<f32>,
-    /// Slots that may be answered; `None` for all.
+    /// Slots that may be answered, of those that are held; `None` for all.
     pub filter: Option<&'a SlotSet>,
     /// Multiplies a slot's score, by standing for example; `None` for 1. Not positive: excluded.
     pub weight: Option<&'a dyn Fn(u32) -> f32>,

@@ -81,7 +81,7 @@ fn nonsense_is_below_the_threshold() {
 #[test]
 fn a_lesson_that_the_caller_excludes_is_told_apart_from_none() {
     let ranker = ranker();
-    let not_that: crate::index::SlotSet = (0..10).filter(|slot| *slot != 3).collect();
+    let not_that: crate::index::SlotSet = (0..ranker.len() as u32).filter(|slot| *slot != 3).collect();
     let filtered = RankOptions { filter: Some(&not_that), ..RankOptions::default() };
     let no_standing = |slot: u32| if slot == 3 { 0.0 } else { 1.0 };
     let weighted = RankOptions { weight: Some(&no_standing), ..RankOptions::default() };

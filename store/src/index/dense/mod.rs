@@ -153,7 +153,7 @@ impl DenseIndex {
                 index.open.push(&key, &vector, index.basis.as_ref());
             }
         }
-        index.stored = Some(Stored::of(&index));
+        index.stored = Some(Stored::default());
         Ok((index, found.notes))
     }
 
@@ -177,11 +177,13 @@ impl DenseIndex {
 
     /// Gives `slot` the vectors that the index had on disk for `id`, if it had all of them; says whether it had.
     pub fn claim(&mut self, slot: u32, id: &[u8; 32]) -> bool {
-        let Some(rows) = self.stored.as_ref().and_then(|stored| stored.complete(self, id)) else { return false };
-        for row in rows {
-            self.slots.assign(row, slot);
+        let Some(mut stored) = self.stored.take() else { return false };
+        let rows = stored.next(self, id).or_else(|| stored.complete(self, id));
+        for row in rows.iter().flatten() {
+            self.slots.assign(*row, slot);
         }
-        true
+        self.stored = Some(stored);
+        rows.is_some()
     }
 
     /// Ends what opening began: what was not claimed is deleted, and everything is put on disk. From here on each added
@@ -197,6 +199,16 @@ impl DenseIndex {
         } else if self.dead_rows() > DEAD_ROWS_MIN.max(self.slots.live() / 2) {
             self.rewrite(self.basis.as_ref().map_or(0, |basis| basis.centres().nrows() - 1))?;
         }
+        self.write_log()
+    }
+
+    /// Parts the vectors into this many lists of near ones, so that a query scans some of them only. Opening does it by itself where
+    /// there are tens of millions; the index must be settled.
+    ///
+    /// # Errors
+    /// When the file system refuses. The index is as it was.
+    pub fn part(&mut self, lists: usize) -> Result<(), VectorFileError> {
+        self.rewrite(lists)?;
         self.write_log()
     }
 

@@ -25,7 +25,7 @@ pub(super) const SAMPLE_PER_LIST: usize = 32;
 /// Rounds of k-means. More move few vectors.
 const ROUNDS: usize = 10;
 /// Centres that are compared exactly with a vector, of those nearest by their codes.
-const COMPARED: usize = 48;
+const COMPARED: usize = 32;
 
 /// How many lists so many vectors are parted into.
 pub(super) fn lists_for(rows: usize) -> usize {
@@ -136,75 +136,14 @@ mod tests {
         let vectors = clustered(dim, 500, 40, 7).concat();
         let vectors = ArrayView2::from_shape((500, dim), &vectors).unwrap();
         let found = Nearest::new(&centres).of_all(vectors);
-        let right = vectors.rows().into_iter().zip(found).filter(|(vector, found)| {
-            let best = centres.rows().into_iter().map(|centre| centre.dot(vector)).fold(f32::MIN, f32::max);
-            centres.row(*found).dot(vector) >= best - 1e-5
-        });
-        assert!(right.count() >= 480);
-    }
-
-    /// How much of the nearest is in the nearest lists, at the size that the benchmark `large` has, with fewer vectors a list:
-    /// `cargo test --release -p folklore-store --lib -- --ignored --nocapture what_the_nearest_lists_hold`.
-    #[test]
-    #[ignore = "takes minutes"]
-    fn what_the_nearest_lists_hold() {
-        // As the benchmark makes them.
-        let made = |n: u64, dim: usize| {
-            let draws = |stream: u64, out: &mut dyn FnMut(f32)| {
-                let mut bytes = vec![0u8; 4 * dim];
-                blake3::Hasher::new().update(&stream.to_le_bytes()).finalize_xof().fill(&mut bytes);
-                let four = |b: &[u8; 4]| b.iter().map(|b| f32::from(*b)).sum::<f32>() / 147.8 - 3.45;
-                bytes.as_chunks::<4>().0.iter().for_each(|b| out(four(b)));
-            };
-            let mut out = Vec::with_capacity(dim);
-            draws(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 20_000, &mut |x| out.push(x));
-            let mut at = 0;
-            draws(n + (1 << 40), &mut |x| {
-                out[at] += 0.8 * x;
-                at += 1;
-            });
-            crate::index::dense::samples::normalised(out)
+        // These centres point anywhere, so the best is hardly nearer than the next: the hardest case. What is found is hardly
+        // less near.
+        let lost = |(vector, found): (ArrayView1<'_, f32>, usize)| {
+            let best = centres.rows().into_iter().map(|centre| centre.dot(&vector)).fold(f32::MIN, f32::max);
+            best - centres.row(found).dot(&vector)
         };
-        let (dim, lists, rows, asked) = (256, 7_812, 400_000u64, 100u64);
-        let begin = std::time::Instant::now();
-        let vectors: Vec<f32> = (0..rows).flat_map(|n| made(n, dim)).collect();
-        let vectors = ArrayView2::from_shape((rows as usize, dim), &vectors).unwrap();
-        let every = rows as usize / (lists * SAMPLE_PER_LIST);
-        let sample = vectors.slice(ndarray::s![..;every.max(1), ..]);
-        let sample = sample.slice(ndarray::s![..sample.nrows().min(lists * SAMPLE_PER_LIST), ..]);
-        eprintln!("made after {:.1?}; sample of {}", begin.elapsed(), sample.nrows());
-        let centres = centroids(sample, lists);
-        eprintln!("centres after {:.1?}", begin.elapsed());
-        let list_of = Nearest::new(&centres).of_all(vectors);
-        eprintln!("lists after {:.1?}", begin.elapsed());
-        let mut held = vec![0usize; lists];
-        list_of.iter().for_each(|list| held[*list] += 1);
-        let mut by_share = [0usize; 5];
-        for query in (0..asked).map(|q| made((1 << 50) + q * 7919, dim)) {
-            let query = ArrayView1::from(&query);
-            let scores = vectors.dot(&query);
-            let mut near: Vec<usize> = (0..rows as usize).collect();
-            near.select_nth_unstable_by(10, |a, b| scores[*b].total_cmp(&scores[*a]));
-            let bases = centres.dot(&query);
-            let mut order: Vec<usize> = (0..lists).collect();
-            order.sort_by(|a, b| bases[*b].total_cmp(&bases[*a]));
-            for (found, share) in by_share.iter_mut().zip([256, 64, 16, 8, 4]) {
-                let mut left = rows as usize / share;
-                let mut taken = vec![false; lists];
-                for list in &order {
-                    taken[*list] = true;
-                    left = left.saturating_sub(held[*list]);
-                    if left == 0 {
-                        break;
-                    }
-                }
-                *found += near[..10].iter().filter(|row| taken[list_of[**row]]).count();
-            }
-        }
-        for (found, share) in by_share.iter().zip([256, 64, 16, 8, 4]) {
-            eprintln!("nearest 1/{share}: {:.4}", *found as f64 / (10 * asked) as f64);
-        }
-        eprintln!("largest list {}", held.iter().max().unwrap());
+        let lost: f32 = vectors.rows().into_iter().zip(found).map(lost).sum::<f32>() / 500.0;
+        assert!(lost < 0.02, "{lost}");
     }
 
     #[test]

@@ -533,3 +533,34 @@ fn when_the_disk_refuses_the_index_goes_on_in_memory() {
     assert_eq!(made, 5_000);
     assert_holds(&index, 5_000);
 }
+
+#[test]
+fn an_erased_vector_leaves_no_byte_on_disk_and_takes_no_other_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let n = 5_000;
+    let (mut index, ..) = load(dir.path(), n);
+    let bytes = |dir: &Path| -> Vec<u8> {
+        let files = ["hot", "cold", "log"].map(|name| fs::read(generation_dir(dir).join(name)).unwrap());
+        files.concat()
+    };
+    let has = |all: &[u8], wanted: &[u8]| all.windows(wanted.len()).any(|window| window == wanted);
+    // One in the full block, and one in the block that is not full and so in the log.
+    for slot in [40, 4_990] {
+        let exact: Vec<u8> = pair(slot)[1].iter().take(8).flat_map(|x| x.to_le_bytes()).collect();
+        let before = bytes(dir.path());
+        assert!(has(&before, &id(slot)) && has(&before, &exact), "{slot}");
+        assert!(index.erase(slot as u32).unwrap());
+        let after = bytes(dir.path());
+        assert!(!has(&after, &id(slot)) && !has(&after, &exact), "{slot}");
+        assert!(!index.erase(slot as u32).unwrap());
+    }
+    assert_eq!(index.len(), n - 2);
+    for slot in [41, 4_991] {
+        assert_eq!(index.search(&pair(slot)[0], 1, &|_| true)[0].0, slot as u32);
+    }
+    drop(index);
+    // The next opening finds nothing damaged, and makes these two anew.
+    let (index, made, notes) = load(dir.path(), n);
+    assert_eq!((made, notes.len()), (2, 0), "{notes:?}");
+    assert_holds(&index, n);
+}
