@@ -20,6 +20,7 @@ use std::time::Instant;
 use folklore_node::home::Home;
 use folklore_protocol::{Claim, Evidence};
 use folklore_store::bank::{Batch, OpenOptions, Store};
+use folklore_tests::figures::{Figure, Report};
 use made::{Made, quantile, rss_anon_kib};
 
 const QUERIES: usize = 2_000;
@@ -119,4 +120,15 @@ async fn main() {
             quantile(times, 1.0)
         );
     }
+    let mut report = Report::new("recall");
+    let setting = format!("{lessons} lessons, {QUERIES} queries, one client");
+    for (q, name, target_ms) in [(0.5, "p50", 5.0), (0.99, "p99", 20.0)] {
+        let ms = |times: &mut Vec<_>| quantile(times, q).as_secs_f64() * 1e3;
+        let (all, few, door) = (ms(&mut recall), ms(&mut filtered), ms(&mut bare));
+        let figure = Figure::new(format!("recall over HTTP, {name}"), all, "ms").on(&setting).at_most(target_ms);
+        report.add(figure.beside("GET /healthz", door));
+        let figure = Figure::new(format!("recall over HTTP among 1 %, {name}"), few, "ms").on(&setting);
+        report.add(figure.beside("unfiltered", all));
+    }
+    report.finish().expect("the figures are written");
 }

@@ -41,6 +41,8 @@
 //!             /* the store's part */
 //!         }
 //!         Effect::Disconnect { .. } | Effect::Answered { .. } => {}
+//!         // Nobody begins a run.
+//!         Effect::RunHeard { .. } | Effect::StoreSteps { .. } | Effect::LoadSteps { .. } => {}
 //!     }
 //! }
 //! assert_eq!(node.held_len(&bank), 1);

@@ -15,6 +15,7 @@ use folklore_store::index::{
     SlotSet,
     lexical::{LexicalIndex, LexicalQuery},
 };
+use folklore_tests::figures::{Figure, Report};
 use made::{Made, quantile, rss_anon_kib};
 
 const QUERIES: usize = 500;
@@ -30,6 +31,7 @@ fn now() -> Duration {
 fn main() {
     let asked: Vec<usize> = std::env::args().filter_map(|arg| arg.parse().ok()).collect();
     let sizes = if asked.is_empty() { vec![100_000, 1_000_000] } else { asked };
+    let mut report = Report::new("lexical");
     for lessons in sizes {
         let mut made = Made::new();
         let before = rss_anon_kib("self");
@@ -81,6 +83,12 @@ fn main() {
             quantile(&mut whole, 0.5),
             quantile(&mut whole, 0.99)
         );
+        let ms = |times: &mut Vec<Duration>| quantile(times, 0.5).as_secs_f64() * 1e3;
+        let setting = format!("{lessons} lessons, CPU of one thread, p50");
+        let figure = Figure::new(format!("words: the best {POOL}"), ms(&mut early), "ms").on(&setting);
+        report.add(figure.beside("every posting read and all sorted", ms(&mut whole)));
+        let figure = Figure::new("words: among 1 %", ms(&mut filtered), "ms").on(setting);
+        report.add(figure.beside("unfiltered", ms(&mut early)).ratio_at_most(1.0));
         println!(
             "  query among 1 %: p50 {:.2?}, p99 {:.2?}",
             quantile(&mut filtered, 0.5),
@@ -105,4 +113,5 @@ fn main() {
             quantile(&mut removing, 0.5)
         );
     }
+    report.finish().expect("the figures are written");
 }

@@ -22,6 +22,7 @@ use folklore_store::{
     bank::{BankInfo, Batch, OpenOptions, Store},
     catalogue::{Catalogue, Wish},
 };
+use folklore_tests::figures::{Figure, Report};
 use made::{Made, rss_anon_kib};
 
 const GROUP: usize = 1_000;
@@ -125,12 +126,14 @@ fn main() {
     let best = asked.iter().map(|(wall, _)| *wall).fold(f64::INFINITY, f64::min);
     let cpu = asked.iter().map(|(_, cpu)| *cpu).fold(f64::INFINITY, f64::min);
     let limit = TARGET.as_secs_f64() * (lessons as f64 / 1e6).max(0.2);
-    let verdict = if best <= limit { "ok" } else { "MISSED" };
-    println!(
-        "opening {lessons} lessons to the first answer: {best:.2} s ({cpu:.2} s of CPU), target {limit:.1} s {verdict}"
-    );
+    let mut report = Report::new("opening");
+    let setting =
+        format!("{lessons} lessons, a process of its own, page cache warm, best of {ROUNDS}; {cpu:.2} s of CPU");
+    let figure = Figure::new("from a closed bank to the first answer", best, "s").on(setting).at_most(limit);
     fs::remove_file(file).expect("removes");
     println!("without the file:");
-    ask();
+    let (without, _) = ask();
+    report.add(figure.beside("without the catalogue's file", without));
     fs::remove_dir_all(&dir).ok();
+    report.finish().expect("the figures are written");
 }

@@ -24,6 +24,9 @@ use std::fmt;
 
 /// Most payload bytes in one frame. A frame stays under 32 KiB, beyond which sled bloats; the longest record fits.
 pub const MAX_PART_BYTES: usize = 28 * 1024;
+/// Payload bytes in one frame of a run. sled has up to 16 values on a page, and keeps at least one page of each of its cache's
+/// 256 shards: this way they fit into the cache's size, where larger parts would be several times that in memory.
+pub const RUN_PART_BYTES: usize = 8 * 1024;
 /// Bytes in front of the payload.
 pub const HEADER_BYTES: usize = 62;
 /// Longest frame.
@@ -279,10 +282,11 @@ fn hash(head: &[u8], payload: &[u8]) -> [u8; 32] {
     *blake3::Hasher::new_keyed(HASH_KEY).update(head).update(payload).finalize().as_bytes()
 }
 
-/// Cuts a value into parts and frames them, first part first. `None` if it is longer than 65,535 parts (1.8 GB).
+/// Cuts a value into parts and frames them, first part first. `None` if it is longer than 65,535 parts (537 MB of a run).
 pub fn split(tree: Tree, arrival: u64, generation: u64, value: &[u8]) -> Option<Vec<(Key, Vec<u8>)>> {
-    let parts = u16::try_from(value.len().div_ceil(MAX_PART_BYTES).max(1)).ok()?;
-    let mut chunks = value.chunks(MAX_PART_BYTES);
+    let most = if tree == Tree::Run { RUN_PART_BYTES } else { MAX_PART_BYTES };
+    let parts = u16::try_from(value.len().div_ceil(most).max(1)).ok()?;
+    let mut chunks = value.chunks(most);
     let frames = (0..parts).map(|part| {
         let key = Key { tree, arrival, part };
         let payload = chunks.next().unwrap_or_default();
@@ -435,7 +439,7 @@ mod tests {
 
     #[test]
     fn a_long_value_is_cut_into_parts_under_the_limit() {
-        let value = vec![9u8; 3 * MAX_PART_BYTES + 1];
+        let value = vec![9u8; 3 * RUN_PART_BYTES + 1];
         let frames = split(Tree::Run, 1, 1, &value).unwrap();
         assert_eq!(frames.len(), 4);
         assert!(frames.iter().all(|(_, f)| f.len() <= MAX_FRAME_BYTES && f.len() < 32 * 1024));

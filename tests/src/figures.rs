@@ -10,12 +10,14 @@ use std::{fs, io, path::PathBuf};
 use serde_json::{Value, json};
 
 /// What a figure has to be.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 enum Target {
     ValueAtMost(f64),
     ValueAtLeast(f64),
     RatioAtMost(f64),
     RatioAtLeast(f64),
+    /// What it is in words, and whether it holds.
+    Judged(String, bool),
 }
 
 /// One figure that was measured.
@@ -72,6 +74,12 @@ impl Figure {
         Self { target: Some(Target::RatioAtLeast(ratio)), ..self }
     }
 
+    /// A target that takes more than this value to judge: what it is, and whether it holds.
+    #[must_use]
+    pub fn judged(self, target: impl Into<String>, ok: bool) -> Self {
+        Self { target: Some(Target::Judged(target.into(), ok)), ..self }
+    }
+
     /// The value over the peer's; `None` without a peer.
     pub fn ratio(&self) -> Option<f64> {
         self.peer.as_ref().map(|(_, theirs)| self.value / theirs)
@@ -80,28 +88,30 @@ impl Figure {
     /// Whether the target holds; `None` without one. A ratio to no peer, and what is not a number, holds nothing.
     pub fn ok(&self) -> Option<bool> {
         let ratio = self.ratio().unwrap_or(f64::NAN);
-        self.target.map(|target| match target {
-            Target::ValueAtMost(bound) => self.value <= bound,
-            Target::ValueAtLeast(bound) => self.value >= bound,
-            Target::RatioAtMost(bound) => ratio <= bound,
-            Target::RatioAtLeast(bound) => ratio >= bound,
+        self.target.as_ref().map(|target| match target {
+            Target::ValueAtMost(bound) => self.value <= *bound,
+            Target::ValueAtLeast(bound) => self.value >= *bound,
+            Target::RatioAtMost(bound) => ratio <= *bound,
+            Target::RatioAtLeast(bound) => ratio >= *bound,
+            Target::Judged(_, ok) => *ok,
         })
     }
 
     fn target(&self) -> String {
-        match self.target {
+        match &self.target {
             None => String::new(),
-            Some(Target::ValueAtMost(bound)) => format!("≤ {}", number(bound)),
-            Some(Target::ValueAtLeast(bound)) => format!("≥ {}", number(bound)),
-            Some(Target::RatioAtMost(bound)) => format!("≤ {} ×", number(bound)),
-            Some(Target::RatioAtLeast(bound)) => format!("≥ {} ×", number(bound)),
+            Some(Target::ValueAtMost(bound)) => format!("≤ {}", number(*bound)),
+            Some(Target::ValueAtLeast(bound)) => format!("≥ {}", number(*bound)),
+            Some(Target::RatioAtMost(bound)) => format!("≤ {} ×", number(*bound)),
+            Some(Target::RatioAtLeast(bound)) => format!("≥ {} ×", number(*bound)),
+            Some(Target::Judged(words, _)) => words.clone(),
         }
     }
 
     fn json(&self) -> Value {
         let (peer, peer_value) = self.peer.clone().unzip();
         let (ratio, ok) = (self.ratio(), self.ok());
-        let target = self.target.map(|_| self.target());
+        let target = self.target.as_ref().map(|_| self.target());
         let Self { figure, value, unit, setting, .. } = self;
         json!({
             "figure": figure, "value": value, "unit": unit, "peer": peer, "peer_value": peer_value, "ratio": ratio,

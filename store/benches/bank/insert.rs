@@ -4,17 +4,16 @@ use std::{path::Path, time::Instant};
 
 use folklore_store::bank::Admission;
 
-use crate::{
-    figures::{Figure, Figures},
-    sets::{self, Bare, GROUP},
-};
+use folklore_tests::figures::{Figure, Report};
+
+use crate::sets::{self, Bare, GROUP};
 
 /// A rate is shown for each so many records.
 const WINDOW: u64 = 50_000;
 /// Segment size (sled's own, the bank's), and whether record and body share a value. The best of all is the peer.
 const BARES: [(usize, bool); 3] = [(512 * 1024, true), (8 * 1024 * 1024, true), (8 * 1024 * 1024, false)];
 
-pub fn run(dir: &Path, records: u64, figures: &mut Figures) {
+pub fn run(dir: &Path, records: u64, figures: &mut Report) {
     let ours_dir = tempfile::tempdir_in(dir).expect("a directory");
     let bare_dirs = BARES.map(|_| tempfile::tempdir_in(dir).expect("a directory"));
     let store = sets::open(ours_dir.path());
@@ -51,17 +50,8 @@ pub fn run(dir: &Path, records: u64, figures: &mut Figures) {
     let best = (0..BARES.len()).map(|n| windows.iter().map(|w| w.1[n]).sum::<f64>()).fold(f64::INFINITY, f64::min);
     let (rate, peer) = (done as f64 / total, done as f64 / best);
     let setting = format!("groups of {GROUP}, bodies of about 600 bytes, to {done} records, a sync a group");
-    figures.add(Figure {
-        figure: "durable inserts".into(),
-        value: rate,
-        unit: "records/s".into(),
-        peer: "bare sled, ascending keys".into(),
-        peer_value: peer,
-        ratio: rate / peer,
-        setting: setting.clone(),
-        target: "≥ 0.8".into(),
-        ok: rate / peer >= 0.8,
-    });
+    let figure = Figure::new("durable inserts", rate, "records/s").on(&setting);
+    figures.add(figure.beside("bare sled, ascending keys", peer).ratio_at_least(0.8));
     // Thirds, so that one slow moment of the disk does not decide; and against the peer, so that a machine that others slow
     // down does not either.
     let third = windows.len().div_ceil(3);
@@ -70,17 +60,9 @@ pub fn run(dir: &Path, records: u64, figures: &mut Figures) {
         part.iter().map(best_of).sum::<f64>() / part.iter().map(|w| w.0).sum::<f64>()
     };
     let (first, last) = (ratio(&windows[..third]), ratio(&windows[windows.len() - third..]));
-    figures.add(Figure {
-        figure: "durable inserts, times bare sled in the last third".into(),
-        value: last,
-        unit: "×".into(),
-        peer: "in the first third".into(),
-        peer_value: first,
-        ratio: last / first,
-        setting,
-        target: "≥ 0.85 (flat)".into(),
-        ok: last / first >= 0.85,
-    });
+    // Flat: what is lost on the way to the end is no more than a slow moment of the disk takes.
+    let figure = Figure::new("durable inserts, times bare sled in the last third", last, "×").on(setting);
+    figures.add(figure.beside("in the first third", first).ratio_at_least(0.85));
     let size = |dir: &Path| std::fs::metadata(dir.join("db")).map_or(0, |m| m.len()) / 1_000_000;
     let theirs: Vec<String> = bare_dirs.iter().map(|dir| size(dir.path()).to_string()).collect();
     println!("  files, MB: {} | {}", size(&ours_dir.path().join("bank")), theirs.join(" "));

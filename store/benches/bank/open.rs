@@ -2,15 +2,14 @@
 
 use std::{path::Path, time::Instant};
 
-use crate::{
-    figures::{Figure, Figures},
-    sets::{self, Bare, GROUP},
-};
+use folklore_tests::figures::{Figure, Report};
+
+use crate::sets::{self, Bare, GROUP};
 
 /// sled's own segment size, for its peer.
 const SEGMENT_BYTES: usize = 512 * 1024;
 
-pub fn run(dir: &Path, records: u64, figures: &mut Figures) {
+pub fn run(dir: &Path, records: u64, figures: &mut Report) {
     let ours_dir = tempfile::tempdir_in(dir).expect("a directory");
     let bare_dir = tempfile::tempdir_in(dir).expect("a directory");
     let store = sets::open(ours_dir.path());
@@ -67,19 +66,11 @@ pub fn run(dir: &Path, records: u64, figures: &mut Figures) {
     let mut add = |figure: &str, (wall, cpu): (f64, f64), target_s: f64| {
         let value = wall.min(cpu);
         let limit = target_s * records as f64 / 1e6;
-        figures.add(Figure {
-            figure: figure.into(),
-            value,
-            unit: "s".into(),
-            peer: "sled alone, opened and read".into(),
-            peer_value: peer.min(peer_cpu),
-            ratio: value / peer.min(peer_cpu),
-            setting: format!(
-                "{records} records with bodies of about 600 bytes, page cache warm; {wall:.2} s by the wall, {cpu:.2} s of CPU"
-            ),
-            target: format!("≤ {limit:.1} s ({target_s} s for 10^6)"),
-            ok: value <= limit,
-        });
+        let setting = format!(
+            "{records} records with bodies of about 600 bytes, page cache warm; {wall:.2} s by the wall, {cpu:.2} s of CPU"
+        );
+        let figure = Figure::new(figure, value, "s").on(setting).at_most(limit);
+        figures.add(figure.beside("sled alone, opened and read", peer.min(peer_cpu)));
     };
     add("opening a bank that was closed in good order", quick, 3.0);
     add("opening a bank without its summary, everything read and checked", whole, 8.0);

@@ -20,8 +20,9 @@ use folklore_store::{
     embed::{BUILTIN_DIM, BuiltinEmbedder, Embedder},
     index::dense::{DenseIndex, Key, SlotSet},
 };
+use folklore_tests::figures::{Figure, Report};
 use ndarray::ArrayView2;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const DIM: usize = BUILTIN_DIM;
 /// Sentences that are asked for and not stored.
@@ -50,9 +51,8 @@ fn rss_anon_mib() -> f64 {
     line.split_whitespace().next().and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1024.0
 }
 
-/// What was measured, as a table and as JSON.
-#[derive(Default)]
-struct Figures(Vec<Value>);
+/// What was measured, with targets that take several values to judge.
+struct Figures(Report);
 
 impl Figures {
     #[allow(clippy::too_many_arguments, reason = "one line of a table")]
@@ -67,14 +67,14 @@ impl Figures {
         ok: Option<bool>,
         setting: &str,
     ) {
-        let ratio = peer_value.map(|peer| value / peer);
-        let verdict = ok.map_or("-", |ok| if ok { "ok" } else { "MISSED" });
-        println!("{figure:<46} {value:>12.4} {unit:<10} {target:<34} {verdict:<7} {setting}");
-        if let (Some(peer_value), Some(ratio)) = (peer_value, ratio) {
-            println!("{:<46} {peer_value:>12.4} {unit:<10} ratio {ratio:.3}", format!("  {peer}"));
+        let mut figure = Figure::new(figure, value, unit).on(setting);
+        if let Some(peer_value) = peer_value {
+            figure = figure.beside(peer, peer_value);
         }
-        self.0.push(json!({ "figure": figure, "value": value, "unit": unit, "peer": peer, "peer_value": peer_value,
-            "ratio": ratio, "target": target, "ok": ok, "setting": setting }));
+        if let Some(ok) = ok {
+            figure = figure.judged(target, ok);
+        }
+        self.0.add(figure);
     }
 }
 
@@ -220,6 +220,7 @@ fn clustered(n: u64, dim: usize) -> Vec<f32> {
 /// what tens of millions need.
 fn large(work: &Path, n: u64, lists: Option<usize>, figures: &mut Figures) {
     let queries = Vectors((0..100).flat_map(|q| clustered((1 << 50) + q * 7919, DIM)).collect());
+    fs::create_dir_all(work).expect("a place for the index");
     let dir = work.join("large");
     fs::remove_dir_all(&dir).ok();
     let begin = std::time::Instant::now();
@@ -286,7 +287,9 @@ fn main() {
     let wanted = args.get(2).map_or(PEERS, String::as_str);
     if let (Some("large"), Some(n)) = (python, args.get(2).and_then(|n| n.parse().ok())) {
         let lists = args.get(3).and_then(|lists| lists.parse().ok());
-        large(&work, n, lists, &mut Figures::default());
+        let mut figures = Figures(Report::new("index-large"));
+        large(&work, n, lists, &mut figures);
+        figures.0.finish().expect("the figures are written");
         return;
     }
     let path = work.join("sentences.txt");
@@ -294,11 +297,11 @@ fn main() {
         println!("skipped: no {}; benches/index/README.md says how to make it", path.display());
         return;
     };
-    let mut figures = Figures::default();
+    let mut figures = Figures(Report::new("index"));
     let sentences: Vec<&str> = text.lines().collect();
     let (asked, stored) = sentences.split_at(QUERIES.min(sentences.len() / 10));
     let stored = embed(stored, &mut figures);
-    let queries = embed(asked, &mut Figures::default());
+    let queries = embed(asked, &mut Figures(Report::new("queries")));
     drop(text);
     let all = stored.view().nrows();
     let million = all.min(1_000_000);
@@ -421,8 +424,5 @@ fn main() {
         drop(index);
         fs::remove_dir_all(&dir).ok();
     }
-    let out = target.join("figures/index.json");
-    fs::create_dir_all(target.join("figures")).expect("a place for figures");
-    fs::write(&out, serde_json::to_string_pretty(&figures.0).unwrap_or_default()).expect("room for figures");
-    println!("{}", out.display());
+    figures.0.finish().expect("the figures are written");
 }

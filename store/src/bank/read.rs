@@ -64,6 +64,11 @@ impl Holding {
     }
 }
 
+/// sled notes which pages were used in 256 queues of so many places, and lets pages go when one of them is full. Runs are
+/// large and many are read once, each on a page of its own: 16,000 such pages would stay in memory, whatever the cache's size.
+/// Whoever reads one asks for it again until the queue is full.
+const SLED_QUEUE_PLACES: usize = 64;
+
 /// Reads values, keeping the last pack at hand: neighbours are often read one after the other.
 pub(super) struct Reader<'a> {
     store: &'a Store,
@@ -136,6 +141,10 @@ impl<'a> Reader<'a> {
                 return Ok(None);
             }
             out.extend_from_slice(frame.payload);
+            if key.tree == Tree::Run {
+                let again = || self.store.0.disk.with(|db| db.contains_key(key.to_bytes()));
+                (1..SLED_QUEUE_PLACES).try_for_each(|_| again().map(drop))?;
+            }
             key.part += 1;
             if key.part >= parts {
                 return Ok(Some(out));

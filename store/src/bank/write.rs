@@ -203,7 +203,7 @@ impl<'a> Plan<'a> {
             Some(held) if held.outcome == Outcome::Unknown && run.outcome != Outcome::Unknown => {
                 let generation = self.after(held.generation);
                 let parts = self.put_at(Tree::Run, held.arrival, generation, &run.to_value())?;
-                self.group.freed += u64::from(held.parts.saturating_sub(1)) * frame::MAX_PART_BYTES as u64;
+                self.group.freed += u64::from(held.parts.saturating_sub(1)) * frame::RUN_PART_BYTES as u64;
                 for part in parts..held.parts {
                     let key = Key { tree: Tree::Run, arrival: held.arrival, part };
                     self.group.changes.push((key.to_bytes().to_vec(), None));

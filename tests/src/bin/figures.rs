@@ -22,6 +22,10 @@ struct Bench {
     quick: &'static [&'static str],
 }
 
+/// Where `store/benches/index` has its sentences and its Python, seen from the package.
+const WORK: &str = "../target/index-bench";
+const PYTHON: &str = "../target/index-bench/venv/bin/python";
+
 const BENCHES: &[Bench] = &[
     Bench {
         name: "reconcile",
@@ -38,6 +42,78 @@ const BENCHES: &[Bench] = &[
         bench: "harness",
         args: &[],
         quick: &[],
+    },
+    Bench {
+        name: "engine",
+        about: "The simulator",
+        package: "folklore-sim",
+        bench: "engine",
+        args: &[],
+        quick: &["rate", "1000"],
+    },
+    Bench {
+        name: "bank-insert",
+        about: "Durable inserts into a growing bank",
+        package: "folklore-store",
+        bench: "bank",
+        args: &["insert", "--records", "4000000"],
+        quick: &["insert", "--records", "100000"],
+    },
+    Bench {
+        name: "bank-open",
+        about: "Opening a bank",
+        package: "folklore-store",
+        bench: "bank",
+        args: &["open", "--records", "1000000"],
+        quick: &["open", "--records", "100000"],
+    },
+    Bench {
+        name: "bank-ingest",
+        about: "Records from peers",
+        package: "folklore-store",
+        bench: "bank",
+        args: &["ingest"],
+        quick: &["ingest", "--records", "20000"],
+    },
+    Bench {
+        name: "opening",
+        about: "From a closed bank to the first answer",
+        package: "folklore-store",
+        bench: "opening",
+        args: &[],
+        quick: &["100000"],
+    },
+    Bench {
+        name: "recall",
+        about: "Recall from end to end",
+        package: "folklore-node",
+        bench: "recall",
+        args: &[],
+        quick: &["10000"],
+    },
+    Bench {
+        name: "lexical",
+        about: "Recall by words",
+        package: "folklore-store",
+        bench: "lexical",
+        args: &["1000000"],
+        quick: &["20000"],
+    },
+    Bench {
+        name: "index",
+        about: "Recall by vectors, and the built-in embedder (store/benches/index/README.md says what it needs)",
+        package: "folklore-store",
+        bench: "index",
+        args: &[WORK, PYTHON],
+        quick: &[WORK],
+    },
+    Bench {
+        name: "index-large",
+        about: "32 million vectors",
+        package: "folklore-store",
+        bench: "index",
+        args: &[WORK, "large", "32000000"],
+        quick: &[WORK, "large", "200000"],
     },
 ];
 
