@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| folklore_fuzz::node::frame(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| folklore_fuzz::store::frame(bytes));

@@ -1,18 +1,23 @@
-//! What reads tickets and files in `folklore-node` and `folklore-store`.
+//! What reads tickets, files, settings and what models answer in `folklore-node`.
 
 use std::ops::ControlFlow;
 
 use folklore_node::{
+    api::UpOptions,
+    embedding::EmbedderOptions,
     formats::{self, Item, Outcomes, ReadOptions},
+    induction::{answer, config::InductionOptions},
+    network::Address,
+    settings::NetworkSettings,
     ticket::Ticket,
 };
-use folklore_store::frame::{Frame, Key, carve};
 
 /// A function that takes any bytes, and its name.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target here.
-pub const TARGETS: &[Target] = &[("ticket", ticket), ("runs", runs), ("outcomes", outcomes), ("frame", frame)];
+pub const TARGETS: &[Target] =
+    &[("ticket", ticket), ("runs", runs), ("outcomes", outcomes), ("settings", settings), ("answer", answer)];
 
 /// A ticket, as somebody typed it.
 pub fn ticket(bytes: &[u8]) {
@@ -65,17 +70,44 @@ pub fn outcomes(bytes: &[u8]) {
     }
 }
 
-/// A damaged database file, carved; and one frame alone.
-pub fn frame(bytes: &[u8]) {
-    let mut end = 0;
-    for (start, frame) in carve(bytes) {
-        assert!(start >= end, "frames do not overlap");
-        let written = frame.to_bytes();
-        end = start + written.len();
-        assert_eq!(bytes.get(start..end), Some(&written[..]), "a frame has one encoding");
-        assert_eq!(Frame::read(frame.key, &written).ok(), Some(frame));
+/// The settings that a person writes down: `network.json`, `embedder.json` and `induction.json`; and what follows from them.
+pub fn settings(bytes: &[u8]) {
+    if let Ok(settings) = NetworkSettings::parse(bytes) {
+        let options = settings.under(UpOptions::default(), std::path::Path::new("/home"));
+        let addresses = [options.listen, options.announce, options.peers, options.bootstrap, options.via];
+        for text in addresses.iter().flatten() {
+            let address = Address::parse(text).expect("the file's addresses were looked at");
+            assert_eq!(Address::parse(&address.to_text()).ok(), Some(address), "an address reads as it is written");
+        }
+        let limits = options.limits;
+        assert!(limits.max_peers > 0 && limits.memory_bytes != Some(0), "a limit that lets nobody in is an error");
     }
-    if let Some(key) = Key::from_bytes(bytes) {
-        assert_eq!(&key.to_bytes()[..], bytes);
+    if let Ok(options) = EmbedderOptions::parse(bytes) {
+        assert!(options.provider.is_some());
+        assert_eq!(options.clone().over(EmbedderOptions::default()), options);
+        assert_eq!(EmbedderOptions::default().over(options.clone()), options);
+    }
+    if let Ok(options) = InductionOptions::parse(bytes) {
+        let written = serde_json::to_vec(&options).expect("plain fields");
+        assert_eq!(InductionOptions::parse(&written), Ok(options.clone()), "what reads can be written and read");
+        assert_eq!(InductionOptions::default().over(options.clone()), options);
+    }
+}
+
+/// What a model answers when it is asked for lessons, or for a verdict.
+pub fn answer(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(told) = answer::lessons(&text) {
+        let written = serde_json::to_string(&told).expect("plain fields");
+        // Marks that thinking is over count wherever they stand: behind them is the answer.
+        if !written.contains("</") {
+            assert_eq!(answer::lessons(&written), Ok(told), "what was read reads again");
+        }
+    }
+    if let Ok(told) = answer::verdict(&text) {
+        let written = serde_json::to_string(&told).expect("plain fields");
+        if !written.contains("</") {
+            assert_eq!(answer::verdict(&written), Ok(told));
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use folklore_node::ticket::Ticket;
 use folklore_protocol::Keypair;
-use folklore_store::frame::{self, Frame, Key, Kind, Tree};
 
 #[path = "../../fuzz/src/replay.rs"]
 mod replay;
@@ -45,12 +44,32 @@ fn outcomes() -> Vec<Vec<u8>> {
     tables.into_iter().map(|t| t.as_bytes().to_vec()).collect()
 }
 
-fn frames() -> Vec<Vec<u8>> {
-    let split = frame::split(Tree::Record, 7, 1, &[5; 300]).unwrap();
-    let whole: Vec<u8> = split.into_iter().flat_map(|(_, bytes)| bytes).collect();
-    let key = Key::first(Tree::Record, 9);
-    let erased = Frame { key, kind: Kind::Erased, parts: 1, generation: 2, payload: b"" }.to_bytes();
-    vec![whole.clone(), [b"noise".as_slice(), &erased, b"more", &whole].concat(), key.to_bytes().to_vec()]
+fn settings() -> Vec<Vec<u8>> {
+    let texts = [
+        r#"{"listen": ["0.0.0.0:4001"], "announce": ["/dns/node.example/tcp/4001"], "peers": ["192.0.2.7:4001"],
+            "bootstrap": ["node.example:4001"], "via": [], "mdns": true, "quic": false, "relay": true, "use_relays": false,
+            "dht": true, "psk": "swarm.key", "limits": {"max_peers": 8, "memory_mib": 2048},
+            "relay_limits": {"circuits": 4, "circuit_seconds": 900, "circuit_kib": 8192}}"#,
+        r#"{"limits": {"memory_mib": 18446744073709551615}, "relay_limits": {"circuit_kib": 18446744073709551615}}"#,
+        r#"{"provider": "openai", "url": "http://127.0.0.1:11434", "model": "embed", "dim": 512, "revision": "1",
+            "batch": 32, "texts_an_hour": 50000}"#,
+        r#"{"provider": "anthropic", "model": "chat", "key_file": "key", "ended": true, "judge": false,
+            "procedures": true, "prompt_bytes": 49152, "timeout_s": 120, "calls_an_hour": 10, "tokens_an_hour": 4000000}"#,
+    ];
+    texts.into_iter().map(|t| t.as_bytes().to_vec()).collect()
+}
+
+fn answers() -> Vec<Vec<u8>> {
+    let lesson = r#"{"lessons":[{"title":"t {1}","content":"c","evidence":[{"run":1,"step":2,"quote":"q",}],},]}"#;
+    let verdict = r#"{"verdict": "success", "reason": "it was paid", "evidence": [{"step": 3, "quote": "paid"}]}"#;
+    let none = r#"{"lessons": [], "none": "nothing to learn"}"#;
+    let texts = [
+        format!("<think>Perhaps {{\"lessons\": []}}?</think>\n```json\n{lesson}\n```\nI hope this helps {{:"),
+        format!("Let {{a, b}} be empty. {verdict}"),
+        format!("{none} {lesson}"),
+        "{\"a\":[".repeat(40),
+    ];
+    texts.into_iter().map(String::into_bytes).collect()
 }
 
 #[test]
@@ -60,7 +79,8 @@ fn nothing_in_the_corpus_panics_or_allocates_beyond_its_size() {
             "ticket" => tickets(),
             "runs" => runs(),
             "outcomes" => outcomes(),
-            "frame" => frames(),
+            "settings" => settings(),
+            "answer" => answers(),
             other => panic!("no seeds for {other}"),
         };
         let whole = seeds.clone();
@@ -69,6 +89,8 @@ fn nothing_in_the_corpus_panics_or_allocates_beyond_its_size() {
         let readings = 1 + folklore_node::formats::formats().len();
         let allowance = match target.0 {
             "runs" => Allowance { fixed: readings << 19, each: readings * 128, pinned: true },
+            // An object that is cut off is read again from each brace in it, down to the depth that JSON is read to.
+            "answer" => Allowance { fixed: 64 << 10, each: 16 << 10, pinned: true },
             _ => Allowance { fixed: 64 << 10, each: 256, pinned: true },
         };
         replay(*target, &seeds, 150, &allowance);

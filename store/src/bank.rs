@@ -41,14 +41,14 @@ mod forget;
 mod incoming;
 mod index;
 mod keeper;
-mod logs;
+pub(crate) mod logs;
 mod marker;
 mod parallel;
 mod queue;
 mod read;
 mod rewrite;
 mod scan;
-mod summary;
+pub(crate) mod summary;
 mod verify;
 mod write;
 

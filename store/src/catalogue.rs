@@ -8,7 +8,7 @@
 mod same;
 mod second;
 mod shelf;
-mod stored;
+pub(crate) mod stored;
 
 use std::{
     borrow::Cow,

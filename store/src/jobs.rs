@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use folklore_protocol::canonical;
+use folklore_protocol::canonical::{self, DecodeError};
 use serde::{Deserialize, Serialize};
 
 use crate::{bank::Store, error::WriteError, run::shorten};
@@ -71,6 +71,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// Reads a slot that is not free.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+        canonical::decode::<Self, MAX_JOB_BYTES>(bytes)
+    }
+
     /// What it is known by.
     #[must_use]
     pub fn id(&self) -> JobId {
@@ -144,7 +149,7 @@ impl Jobs {
                 inner.free.push(slot);
                 continue;
             }
-            match canonical::decode::<Job, MAX_JOB_BYTES>(&value) {
+            match Job::from_bytes(&value) {
                 Ok(job) => {
                     inner.next_number = inner.next_number.max(job.number + 1);
                     // One job in two slots could only be an older copy of it.

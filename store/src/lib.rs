@@ -5,6 +5,8 @@ pub mod catalogue;
 pub mod embed;
 pub mod error;
 pub mod eval;
+#[doc(hidden)]
+pub mod files;
 pub mod frame;
 pub mod index;
 pub mod jobs;

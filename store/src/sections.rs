@@ -32,8 +32,23 @@ const SECTIONS_MAX: usize = 64;
 /// An open file of sections.
 #[derive(Debug)]
 pub(crate) struct Sections {
-    map: Map,
+    bytes: Bytes,
     ranges: Vec<Range<usize>>,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Mapped(Map),
+    Held(Vec<u8>),
+}
+
+impl Bytes {
+    fn all(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(map) => map.bytes(),
+            Bytes::Held(bytes) => bytes,
+        }
+    }
 }
 
 impl Sections {
@@ -48,12 +63,33 @@ impl Sections {
         let mut map = Map::empty();
         map.show(&file, len, len)?;
         let Some(ranges) = check(map.bytes(), magic) else { return Ok(None) };
-        Ok(Some(Sections { map, ranges }))
+        Ok(Some(Sections { bytes: Bytes::Mapped(map), ranges }))
+    }
+
+    /// A file as bytes in memory; `None` if it is of another kind, or damaged.
+    pub fn of(bytes: Vec<u8>, magic: &[u8; MAGIC_BYTES]) -> Option<Self> {
+        let ranges = check(&bytes, magic)?;
+        Some(Sections { bytes: Bytes::Held(bytes), ranges })
+    }
+
+    /// What a file of these sections would be, with no hashes to keep out what makes no sense.
+    pub fn held(sections: &[&[u8]]) -> Self {
+        let ends = sections.iter().scan(0, |end, section| {
+            let start = *end;
+            *end += section.len();
+            Some(start..*end)
+        });
+        Sections { ranges: ends.collect(), bytes: Bytes::Held(sections.concat()) }
+    }
+
+    /// Where each section is in the file.
+    pub fn ranges(&self) -> &[Range<usize>] {
+        &self.ranges
     }
 
     /// A section by its number; empty where there is none.
     pub fn get(&self, number: usize) -> &[u8] {
-        self.ranges.get(number).and_then(|range| self.map.bytes().get(range.clone())).unwrap_or_default()
+        self.ranges.get(number).and_then(|range| self.bytes.all().get(range.clone())).unwrap_or_default()
     }
 }
 

@@ -331,6 +331,17 @@ impl Logs {
     }
 }
 
+/// The runs that entries make, met in this order.
+pub(crate) fn put_together<'a>(entries: impl IntoIterator<Item = &'a [u8]>) -> Vec<RunInfo> {
+    let mut logs = Logs::default();
+    for (arrival, bytes) in (0..).zip(entries) {
+        // What is no entry is told when a bank is read, and passed over.
+        let _ = logs.meet(Key::first(Tree::Log, arrival), arrival, 1, bytes);
+    }
+    logs.settle();
+    logs.runs.values().map(State::info).collect()
+}
+
 impl Plan<'_> {
     pub(super) fn logs(&mut self) -> &mut Change {
         self.logs.get_or_insert_default()

@@ -100,11 +100,7 @@ impl Loaded {
 
     /// Calls `f` with each fact, in order. Returns the file, ready to go on behind the last one; `None` if it makes no sense.
     pub fn read(self, mut f: impl FnMut(Fact)) -> Option<Summary> {
-        let mut reading = Reading::default();
-        let mut rest = Fields(self.bytes.get(MAGIC.len()..self.end)?);
-        while let Some(block) = rest.block() {
-            reading.facts(block.body, &mut f)?;
-        }
+        let reading = Reading::of(&self.bytes, self.end, &mut f)?;
         Some(Summary { file: self.file, chain: self.chain, pending: Vec::new(), names: reading.names, failed: false })
     }
 }
@@ -354,6 +350,16 @@ struct Reading {
 }
 
 impl Reading {
+    /// Reads the blocks of a file that was checked, up to `end`.
+    fn of(bytes: &[u8], end: usize, f: &mut impl FnMut(Fact)) -> Option<Self> {
+        let mut reading = Self::default();
+        let mut rest = Fields(bytes.get(MAGIC.len()..end)?);
+        while let Some(block) = rest.block() {
+            reading.facts(block.body, f)?;
+        }
+        Some(reading)
+    }
+
     fn facts(&mut self, body: &[u8], f: &mut impl FnMut(Fact)) -> Option<()> {
         let mut fields = Fields(body);
         while let Some(tag) = fields.byte() {
@@ -414,6 +420,21 @@ impl Reading {
         }
         Some(())
     }
+}
+
+/// The facts of a whole file, as they would be written now; `None` if it is not believed.
+pub(crate) fn reread(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (end, ..) = check(bytes)?;
+    let (mut names, mut out) = (Names::default(), Vec::new());
+    Reading::of(bytes, end, &mut |fact| names.write(&fact, &mut out))?;
+    Some(out)
+}
+
+/// The same of one block alone.
+pub(crate) fn reread_block(body: &[u8]) -> Option<Vec<u8>> {
+    let (mut names, mut out) = (Names::default(), Vec::new());
+    Reading::default().facts(body, &mut |fact| names.write(&fact, &mut out))?;
+    Some(out)
 }
 
 #[cfg(test)]

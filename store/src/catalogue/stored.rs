@@ -31,7 +31,7 @@ use crate::{
     sections::{Sections, Writer, take},
 };
 
-const MAGIC: &[u8; 8] = b"FLCATLG\x01";
+pub(crate) const MAGIC: &[u8; 8] = b"FLCATLG\x01";
 const ABOUT: usize = 0;
 const ENTRIES: usize = 1;
 const BY_ID: usize = 2;
@@ -154,6 +154,19 @@ impl Read {
     pub fn claim_vectors(&self, ranker: &mut Ranker) -> Vec<u32> {
         ranker.claim_all((0u32..).zip(&self.entries).map(|(slot, entry)| (slot, &entry.id.0)))
     }
+}
+
+/// What sections make a catalogue's file of this node: its words, how many lessons it has, and how many records about them it
+/// tells of, each looked up.
+pub(crate) fn look(file: Sections, me: &AuthorId) -> Option<(LexicalIndex, usize, usize)> {
+    let Read { file, about, entries, words, .. } = Read::of(Arc::new(file), me)?;
+    let stored = StoredClaims(Some(file));
+    let banks = about.banks.len().min(usize::from(u16::MAX)) as u16;
+    let claims = (0u32..).zip(&entries).map(|(slot, entry)| {
+        let of_bank = |bank| stored.of(slot, bank).count();
+        entry.views().map(|view| view.shelf).chain((0..banks).take(1)).map(of_bank).max().unwrap_or(0)
+    });
+    Some((words, entries.len(), claims.sum()))
 }
 
 impl Inner {

@@ -650,7 +650,8 @@ fn packed_of<'b>(blocks: &'b [Vec<u8>], document: &Document) -> &'b [u8] {
 
 /// Inverse document frequency, never negative, of a term in `frequency` of `documents` and a share of the background.
 fn idf(background_share: f32, frequency: usize, documents: usize) -> f32 {
-    let frequency = frequency as f32 + background_share * BACKGROUND_DOCS;
+    // A damaged file may say more, and no weight is below zero.
+    let frequency = frequency.min(documents) as f32 + background_share * BACKGROUND_DOCS;
     let documents = documents as f32 + BACKGROUND_DOCS;
     (1.0 + (documents - frequency + 0.5) / (frequency + 0.5)).ln()
 }
@@ -796,6 +797,36 @@ mod tests {
             let has = |word: &str| bytes.windows(word.len()).any(|window| window == word.as_bytes());
             assert!(has("cabin") && !has("xylophon"));
         }
+    }
+
+    #[test]
+    fn a_term_of_which_the_file_says_what_cannot_be_counts_for_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("words");
+        let mut writer = crate::sections::Writer::create(&path, b"FLTESTWD").unwrap();
+        small().write(&mut writer, &[1, 2, 3]).unwrap();
+        writer.finish().unwrap();
+        let file = crate::sections::Sections::open(&path, b"FLTESTWD").unwrap().unwrap();
+        let sections: Vec<Vec<u8>> = (0..8).map(|number| file.get(number).to_vec()).collect();
+        let opened = |sections: &[Vec<u8>]| {
+            let sections: Vec<&[u8]> = sections.iter().map(Vec::as_slice).collect();
+            LexicalIndex::open(crate::sections::Sections::held(&sections).into(), 0)
+        };
+        assert!(opened(&sections).is_some());
+        // Documents, last place and background of each term, in turn.
+        for (at, bytes) in [(20, u32::MAX.to_le_bytes()), (32, u32::MAX.to_le_bytes()), (36, f32::NAN.to_le_bytes())] {
+            let mut damaged = sections.clone();
+            damaged[5].chunks_mut(44).for_each(|term| term[at..at + 4].copy_from_slice(&bytes));
+            let mut index = opened(&damaged).unwrap();
+            index.add(9, &["the cabin of another flight"]);
+            let query = LexicalQuery::new("cabin flight");
+            let weighed = index.weigh(&query, &[]);
+            assert!(index.search(&weighed, 9, None).iter().all(|(_, score)| score.is_finite()));
+        }
+        // Nor is a sum believed that is another than the documents have.
+        let mut damaged = sections;
+        damaged[0][8] ^= 1;
+        assert!(opened(&damaged).is_none());
     }
 
     #[test]

@@ -91,14 +91,21 @@ impl Head {
         let dim = u32::from_le_bytes(take(&mut rest)?) as usize;
         let seed = u64::from_le_bytes(take(&mut rest)?);
         let [exact, has_basis] = take::<2>(&mut rest)?;
+        if exact > 1 || has_basis > 1 {
+            return None;
+        }
         let basis = if has_basis == 1 {
             let lists = u32::from_le_bytes(take(&mut rest)?) as usize;
             let (numbers, after) = rest.as_chunks::<4>();
             let numbers = numbers.iter().map(|x| f32::from_le_bytes(*x)).collect();
-            let centres = Array2::from_shape_vec((lists, dim), numbers).ok().filter(|_| after.is_empty() && lists > 0);
+            // Without components there could be any number of lists, and each takes memory.
+            let fits = after.is_empty() && lists > 0 && dim > 0;
+            let centres = Array2::from_shape_vec((lists, dim), numbers).ok().filter(|_| fits);
             Some(Basis::new(centres?, seed))
-        } else {
+        } else if rest.is_empty() {
             None
+        } else {
+            return None;
         };
         Some(Head { identity: EmbedderIdentity { name, revision, dim }, seed, exact: exact == 1, basis })
     }
@@ -121,6 +128,11 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Some(dir) => File::open(dir)?.sync_all(),
         None => Ok(()),
     }
+}
+
+/// A head as it would be written now; `None` if it is damaged.
+pub(crate) fn reread(bytes: &[u8]) -> Option<Vec<u8>> {
+    Head::decode(bytes).map(|head| head.encode())
 }
 
 #[cfg(test)]
@@ -147,6 +159,21 @@ mod tests {
             let read = Head::read(&path).unwrap().unwrap();
             assert_eq!((read.identity, read.seed, read.exact), (head.identity, 9, true));
             assert_eq!(read.basis.as_ref().map(Basis::centres), head.basis.as_ref().map(Basis::centres));
+        }
+    }
+
+    /// A head whose hash is right, with a body of these last bytes.
+    fn sealed(dim: u32, tail: &[u8]) -> Vec<u8> {
+        let body = [&[0; 4][..], &dim.to_le_bytes(), &[0; 8], tail].concat();
+        let head = [&MAGIC[..], &(body.len() as u32).to_le_bytes(), &body].concat();
+        [&head[..], blake3::hash(&head).as_bytes()].concat()
+    }
+
+    #[test]
+    fn a_head_has_one_encoding_and_lists_that_take_no_bytes_are_none() {
+        assert!(Head::decode(&sealed(3, &[0, 0])).is_some());
+        for (dim, tail) in [(3, &[2, 0][..]), (3, &[0, 2]), (3, &[0, 0, 9]), (0, &[0, 1, 255, 255, 255, 255])] {
+            assert!(Head::decode(&sealed(dim, tail)).is_none(), "{dim} {tail:?}");
         }
     }
 

@@ -72,13 +72,27 @@ pub(super) fn read(path: &Path, dim: usize) -> io::Result<(Vec<Entry>, usize)> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         Err(error) => return Err(error),
     };
-    let mut rest = &bytes[..];
+    Ok(entries(&bytes, dim))
+}
+
+fn entries(bytes: &[u8], dim: usize) -> (Vec<Entry>, usize) {
+    let mut rest = bytes;
     let mut entries = Vec::new();
     while let Some((entry, after)) = next(rest, dim) {
         entries.push(entry);
         rest = after;
     }
-    Ok((entries, rest.len()))
+    (entries, rest.len())
+}
+
+/// The frames of a log as they would be written now, and the bytes after those.
+pub(crate) fn reread(bytes: &[u8], dim: usize) -> (Vec<u8>, usize) {
+    let (entries, rest) = entries(bytes, dim);
+    let frames = entries.iter().flat_map(|entry| match entry {
+        Entry::Vector { row, key, vector } => Entry::vector_frame(*row, key, vector),
+        Entry::Damaged { row } => Entry::damaged_frame(*row),
+    });
+    (frames.collect(), rest)
 }
 
 fn next(bytes: &[u8], dim: usize) -> Option<(Entry, &[u8])> {

@@ -12,8 +12,8 @@
 mod basis;
 mod block;
 mod file;
-mod head;
-mod log;
+pub(crate) mod head;
+pub(crate) mod log;
 mod partition;
 #[cfg(test)]
 mod samples;

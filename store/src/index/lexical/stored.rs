@@ -75,6 +75,7 @@ impl Base {
         let slots = file.get(first + SLOTS).len() / 4;
         let fits = lengths.len() == documents
             && lengths.iter().all(|length| *length != REMOVED)
+            && lengths.iter().map(|length| u64::from(*length)).sum::<u64>() == length_sum
             && file.get(first + STARTS).len() == (documents + 1) * 8
             && file.get(first + TERMS).len() == terms.checked_mul(TERM_BYTES)?
             && slots > terms
@@ -107,7 +108,7 @@ impl Base {
         range().unwrap_or_default()
     }
 
-    /// What it says of a term.
+    /// What it says of a term; `None` where that cannot be: what is added goes on from it.
     pub fn term(&self, id: u32) -> Option<StoredTerm<'_>> {
         let mut fields = self.fields(id)?;
         let start = usize::try_from(u64::from_le_bytes(take(&mut fields)?)).ok()?;
@@ -117,7 +118,10 @@ impl Base {
         let background = f32::from_bits(number()?);
         let postings = self.section(POSTINGS).get(start..start.checked_add(bytes as usize)?)?;
         let last = (!postings.is_empty()).then_some(last);
-        Some(StoredTerm { postings, last, documents, count_max, length_min, background })
+        let can_be = documents as usize <= self.documents
+            && last.is_none_or(|last| (last as usize) < self.documents)
+            && (0.0..=1.0).contains(&background);
+        can_be.then_some(StoredTerm { postings, last, documents, count_max, length_min, background })
     }
 
     fn fields(&self, id: u32) -> Option<&[u8]> {
