@@ -128,7 +128,8 @@ impl Process {
             let _ = std::io::copy(&mut stdout, &mut std::io::sink());
         });
         let line = line.recv_timeout(UP_WITHIN).unwrap_or_default();
-        let ready: Value = serde_json::from_str(&line).map_err(|_| self.last_words())?;
+        let ready: Value =
+            serde_json::from_str(&line).map_err(|_| format!("it did not come up; {}", self.last_words()))?;
         let notice = std::fs::read(self.home.join("daemon.json")).map_err(|error| error.to_string())?;
         let notice: Value = serde_json::from_slice(&notice).map_err(|error| error.to_string())?;
         let door = Door::of_notice(&notice).ok_or("its notice names no door")?;
@@ -148,7 +149,7 @@ impl Process {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().rev().take(SHOWN_LINES).collect();
         let said = lines.into_iter().rev().collect::<Vec<_>>().join(" / ");
-        format!("it did not come up; it said: {said}")
+        format!("it said: {said}")
     }
 
     /// Ends the process at once, as a crash would, and waits for its end.
@@ -165,6 +166,12 @@ impl Process {
     pub(super) fn end(&self) {
         self.running().over = true;
         self.kill();
+    }
+
+    /// How the process ended, if it did so of itself.
+    pub(super) fn ended(&self) -> Option<String> {
+        let status = self.running().child.as_mut().and_then(|child| child.try_wait().ok().flatten())?;
+        Some(format!("it ended of itself ({status}); {}", self.last_words()))
     }
 
     /// Stops the process where it stands, or lets it go on.

@@ -382,6 +382,10 @@ impl Run<'_> {
             if now / 1000 != told_s {
                 told_s = now / 1000;
                 on_second(now);
+                let ended = |(node, process): (usize, &Process)| Some((node, process.ended()?));
+                if let Some((node, why)) = self.shared.nodes.iter().enumerate().find_map(ended) {
+                    return Err(RealError::Daemon { node, why });
+                }
             }
             while let Some((at, call)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
                 self.due.remove(&(at, call));
