@@ -85,7 +85,7 @@ struct Board {
 
 /// What a node's own thread does.
 enum Work {
-    Attempt { number: u64, task: Task, text: String, lesson: Option<Lesson> },
+    Attempt { number: u64, task: Task, text: String, lesson: Option<Box<Lesson>> },
     Start { fault: usize },
 }
 
@@ -420,7 +420,7 @@ impl Run<'_> {
     fn hand_over(&self, number: usize, tasks: &[Task], families: &mut Families) {
         let Some(task) = tasks.get(number).copied() else { return };
         let text = families.get(task.family).and_then(|family| family.tasks.get(task.wording)).cloned();
-        let lesson = families.lesson(task.family, task.wording);
+        let lesson = families.lesson(task.family, task.wording).map(Box::new);
         if let Some(text) = text {
             self.give(task.node, Work::Attempt { number: number as u64, task, text, lesson });
         }
@@ -523,7 +523,7 @@ fn work(shared: &Shared, node: usize, receiver: &mpsc::Receiver<Work>, ticket: &
 }
 
 /// One task: recall, fall into the trap or not, and teach.
-fn attempt(shared: &Shared, number: u64, task: &Task, text: &str, lesson: Option<Lesson>, k: usize) {
+fn attempt(shared: &Shared, number: u64, task: &Task, text: &str, lesson: Option<Box<Lesson>>, k: usize) {
     let node = task.node;
     let Some(door) = shared.nodes.get(node).and_then(Process::door) else { return };
     let bank = lock(&shared.bank).clone();
