@@ -1,4 +1,7 @@
-//! One run on real processes.
+//! One run on real processes: what is due when, and what all its threads share.
+
+mod agent;
+mod watch;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,8 +45,6 @@ const STEP: Duration = Duration::from_millis(5);
 /// How often a node is looked into after its root has changed: what it lists comes a moment after what it holds. The run ends
 /// only when nothing has changed for as long.
 const LOOKS_AFTER_CHANGE: u32 = 10;
-/// Lessons of one page of a list.
-const PAGE: usize = 1000;
 
 /// How a run ended.
 #[derive(Debug)]
@@ -227,9 +228,9 @@ pub(super) fn run(
         let (sender, receiver) = mpsc::channel();
         workers.push(sender);
         let (worker, ticket, k) = (shared.clone(), ticket.clone(), scenario.workload.k);
-        threads.push(thread::spawn(move || work(&worker, node, &receiver, &ticket, k)));
+        threads.push(thread::spawn(move || agent::work(&worker, node, &receiver, &ticket, k)));
         let watcher = shared.clone();
-        threads.push(thread::spawn(move || watch(&watcher, node)));
+        threads.push(thread::spawn(move || watch::watch(&watcher, node)));
     }
     let mut run =
         Run { scenario, shared: &shared, workers, down: vec![0; nodes], splits: BTreeMap::new(), due: BTreeSet::new() };
@@ -324,6 +325,10 @@ fn meet(shared: &Shared, late: &BTreeSet<usize>, stop: &AtomicBool) -> Result<St
 
 fn text(value: &Value, at: &str) -> Option<String> {
     value.pointer(at).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn text_at(value: &Value, key: &str) -> Option<String> {
+    value.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
 fn default_bank(door: &Door) -> Option<String> {
@@ -497,174 +502,5 @@ impl Run<'_> {
         if self.down[node] == 0 {
             self.give(node, Work::Start { fault });
         }
-    }
-}
-
-/// Does what a node's agents do, one thing after the other.
-fn work(shared: &Shared, node: usize, receiver: &mpsc::Receiver<Work>, ticket: &str, k: usize) {
-    while let Ok(work) = receiver.recv() {
-        if !shared.over.load(Ordering::Relaxed) {
-            match work {
-                Work::Attempt { number, task, text, lesson } => attempt(shared, number, &task, &text, lesson, k),
-                Work::Start { fault } => {
-                    let joined = shared.start(node).and_then(|door| {
-                        let joined = door.post("bank/join", &json!({"ticket": ticket}), PATIENCE);
-                        joined.map_err(|error| RealError::Daemon { node, why: error.to_string() })
-                    });
-                    match joined {
-                        Ok(_) => shared.set_up(node, true),
-                        Err(error) => shared.fail(node, format!("after fault {fault}: {error}")),
-                    }
-                }
-            }
-        }
-        shared.under_way.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// One task: recall, fall into the trap or not, and teach.
-fn attempt(shared: &Shared, number: u64, task: &Task, text: &str, lesson: Option<Box<Lesson>>, k: usize) {
-    let node = task.node;
-    let Some(door) = shared.nodes.get(node).and_then(Process::door) else { return };
-    let bank = lock(&shared.bank).clone();
-    let answer = door.post("recall", &json!({"task": text, "k": k, "bank": bank}), PATIENCE);
-    // A node that went down meanwhile did not answer: as in the simulation there was no attempt.
-    let Ok(answer) = answer else { return };
-    let hits = answer.get("hits").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let family = task.family as u32;
-    let rank = {
-        let families = lock(&shared.families);
-        hits.iter().position(|hit| {
-            let id = hit.pointer("/lesson/id").and_then(Value::as_str);
-            id.and_then(|id| families.get(id)) == Some(&family)
-        })
-    };
-    let helped_by = rank.and_then(|at| hits.get(at)).and_then(|hit| {
-        let author = hit.get("authors")?.as_array()?.iter().filter_map(Value::as_str);
-        let author = author.filter_map(|id| shared.by_id.get(id)).next()?;
-        Some((text_of(hit)?, *author))
-    });
-    let failed = rank.is_none() && task.trapped;
-    let attempt = Observed::Attempted {
-        node,
-        task: number,
-        family,
-        rank: rank.and_then(|rank| u32::try_from(rank + 1).ok()),
-        record: None,
-        shown: u32::try_from(hits.len()).unwrap_or(u32::MAX),
-        failed,
-        poisoned: false,
-        reached: true,
-    };
-    shared.see(Seen::Attempted { attempt, helped_by });
-    let Some(lesson) = lesson.filter(|_| failed) else { return };
-    let bytes = u32::try_from(lesson.bytes().len()).unwrap_or(u32::MAX);
-    let Ok(mut request) = serde_json::to_value(lesson.fields()) else { return };
-    if let Some(fields) = request.as_object_mut() {
-        fields.insert("bank".into(), bank.into());
-        fields.insert("evidence".into(), json!({"outcome": "failure", "agent": "simulated", "judged_by": "sim"}));
-    }
-    match door.post("teach", &request, PATIENCE) {
-        Ok(taught) => {
-            let Some(id) = text_at(&taught, "merged_into").or_else(|| text_at(&taught, "id")) else { return };
-            lock(&shared.families).entry(id.clone()).or_insert(family);
-            shared.see(Seen::Taught { key: (id, node), family, bytes });
-        }
-        // One that was killed may have stored it or not; what was never acknowledged is not counted.
-        Err(_) => shared.see(Seen::Plain(Observed::TeachFailed { node, family })),
-    }
-}
-
-fn text_of(hit: &Value) -> Option<String> {
-    text(hit, "/lesson/id")
-}
-
-fn text_at(value: &Value, key: &str) -> Option<String> {
-    value.get(key).and_then(Value::as_str).map(str::to_owned)
-}
-
-/// Asks a node what it holds, until the run is over.
-fn watch(shared: &Shared, node: usize) {
-    let mut known = Known::default();
-    while !shared.over.load(Ordering::Relaxed) {
-        let door = shared.nodes.get(node).and_then(Process::door);
-        if let Some(door) = door
-            && lock(&shared.board).up.get(node) == Some(&true)
-        {
-            // One that stands still or goes down is asked again.
-            let _ = look(shared, node, &door, &mut known);
-        }
-        thread::sleep(LOOK_EVERY);
-    }
-}
-
-/// What a watcher remembers of its node.
-#[derive(Default)]
-struct Known {
-    root: String,
-    /// Looks since that root was new.
-    looks: u32,
-    /// By how many each lesson was taught when it was last looked into.
-    taught_by: BTreeMap<String, u64>,
-}
-
-/// One look at a node.
-fn look(shared: &Shared, node: usize, door: &Door, known: &mut Known) -> std::io::Result<()> {
-    let status = door.get("status", LOOK_PATIENCE)?;
-    let bank = lock(&shared.bank).clone();
-    let banks = status.get("banks").and_then(Value::as_array).into_iter().flatten();
-    let root = banks.into_iter().find(|of| of.get("id").and_then(Value::as_str) == Some(&bank));
-    let Some(root) = root.and_then(|of| text_at(of, "held_root")) else { return Ok(()) };
-    known.looks = if known.root == root { known.looks.saturating_add(1) } else { 0 };
-    known.root.clone_from(&root);
-    show_root(shared, node, root);
-    if known.looks > LOOKS_AFTER_CHANGE {
-        return Ok(());
-    }
-    let mut offset = 0;
-    loop {
-        let list = door.post("list", &json!({"limit": PAGE, "offset": offset}), LOOK_PATIENCE)?;
-        let lessons = list.get("lessons").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        for lesson in lessons {
-            let Some(id) = text_at(lesson, "id") else { continue };
-            let by = lesson.get("taught_by").and_then(Value::as_u64).unwrap_or(0);
-            if known.taught_by.get(&id) == Some(&by) {
-                continue;
-            }
-            let shown = door.post("show", &json!({"id": id}), LOOK_PATIENCE)?;
-            let authors = shown.get("authors").and_then(Value::as_array).into_iter().flatten();
-            for author in authors.filter_map(|author| shared.by_id.get(author.as_str()?)) {
-                let key = (id.clone(), *author);
-                let is_new = lock(&shared.board).held.get_mut(node).is_some_and(|held| held.insert(key.clone()));
-                if is_new {
-                    shared.see(Seen::Held { node, key });
-                }
-            }
-            known.taught_by.insert(id, by);
-        }
-        offset += lessons.len();
-        if lessons.len() < PAGE {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Puts up what a node holds, and looks whether all hold the same.
-fn show_root(shared: &Shared, node: usize, root: String) {
-    let mut board = lock(&shared.board);
-    if board.up.get(node) != Some(&true) {
-        return;
-    }
-    if let Some(entry) = board.roots.get_mut(node) {
-        *entry = Some(root);
-    }
-    let up = || board.roots.iter().zip(&board.up).filter(|(_, up)| **up).map(|(root, _)| root);
-    let first = up().next().cloned().flatten();
-    let equal = first.is_some() && up().all(|root| *root == first);
-    if equal != board.equal {
-        board.equal = equal;
-        board.changed_ms = shared.now_ms();
-        shared.see(Seen::Plain(if equal { Observed::Converged } else { Observed::Diverged }));
     }
 }
