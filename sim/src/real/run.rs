@@ -78,6 +78,8 @@ struct Board {
     up: Vec<bool>,
     roots: Vec<Option<String>>,
     held: Vec<BTreeSet<Key>>,
+    /// Which nodes taught each lesson.
+    taught: BTreeMap<String, BTreeSet<usize>>,
     equal: bool,
     /// When that last changed.
     changed_ms: u64,

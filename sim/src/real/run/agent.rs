@@ -80,6 +80,7 @@ fn attempt(shared: &Shared, number: u64, task: &Task, text: &str, lesson: Option
         Ok(taught) => {
             let Some(id) = text_at(&taught, "merged_into").or_else(|| text_at(&taught, "id")) else { return };
             lock(&shared.families).entry(id.clone()).or_insert(family);
+            lock(&shared.board).taught.entry(id.clone()).or_default().insert(node);
             shared.see(Seen::Taught { key: (id, node), family, bytes });
         }
         // One that was killed may have stored it or not; what was never acknowledged is not counted.

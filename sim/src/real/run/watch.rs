@@ -1,10 +1,10 @@
 //! What a node holds, asked again and again.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering, thread};
+use std::{collections::BTreeSet, sync::atomic::Ordering, thread};
 
 use serde_json::{Value, json};
 
-use super::{LOOK_PATIENCE, LOOKS_AFTER_CHANGE, Shared, lock, text_at};
+use super::{Board, LOOK_PATIENCE, LOOKS_AFTER_CHANGE, Shared, lock, text_at};
 use crate::{
     observe::Observed,
     real::{LOOK_EVERY, door::Door, process::Process, tape::Seen},
@@ -34,8 +34,8 @@ struct Known {
     root: String,
     /// Looks since that root was new.
     looks: u32,
-    /// By how many each lesson was taught when it was last looked into.
-    taught_by: BTreeMap<String, u64>,
+    /// Lessons that were looked into.
+    lessons: BTreeSet<String>,
 }
 
 /// One look at a node.
@@ -57,8 +57,7 @@ fn look(shared: &Shared, node: usize, door: &Door, known: &mut Known) -> std::io
         let lessons = list.get("lessons").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for lesson in lessons {
             let Some(id) = text_at(lesson, "id") else { continue };
-            let by = lesson.get("taught_by").and_then(Value::as_u64).unwrap_or(0);
-            if known.taught_by.get(&id) == Some(&by) {
+            if !is_due(&lock(&shared.board), node, &id, &known.lessons) {
                 continue;
             }
             let shown = door.post("show", &json!({"id": id}), LOOK_PATIENCE)?;
@@ -70,7 +69,7 @@ fn look(shared: &Shared, node: usize, door: &Door, known: &mut Known) -> std::io
                     shared.see(Seen::Held { node, key });
                 }
             }
-            known.taught_by.insert(id, by);
+            known.lessons.insert(id);
         }
         offset += lessons.len();
         if lessons.len() < PAGE {
@@ -78,6 +77,13 @@ fn look(shared: &Shared, node: usize, door: &Door, known: &mut Known) -> std::io
         }
     }
     Ok(())
+}
+
+/// Whether a lesson is to be looked into: it is new at the node, or somebody taught it of whose record the node is not known to
+/// have it. (How many a list says taught it are principals, of which strangers are one.)
+fn is_due(board: &Board, node: usize, lesson: &str, known: &BTreeSet<String>) -> bool {
+    let held = |author: &usize| board.held.get(node).is_some_and(|held| held.contains(&(lesson.to_owned(), *author)));
+    !known.contains(lesson) || board.taught.get(lesson).is_some_and(|by| !by.iter().all(held))
 }
 
 /// Puts up what a node holds, and looks whether all hold the same.
