@@ -5,7 +5,7 @@
 //! or everybody's. Tasks, faults and disks are the same in all.
 
 mod audit;
-mod faults;
+pub(crate) mod faults;
 mod memory;
 
 use std::collections::BTreeMap;
@@ -177,6 +177,46 @@ fn other_names(scenario: &Scenario) -> Vec<(usize, usize)> {
     scenario.faults.iter().enumerate().flat_map(names).collect()
 }
 
+/// Whom node `n`, which is `face` or another name of it, is told of at the start.
+pub(crate) fn acquaintances(scenario: &Scenario, seed: u64, n: usize, face: usize) -> Vec<usize> {
+    let site_of = scenario.site_of_nodes();
+    let own = site_of.get(face).copied().unwrap_or_default();
+    let mut known = Vec::new();
+    let Some(site) = scenario.sites.get(own) else { return known };
+    let of_site = scenario.nodes_of(own);
+    let mut rng = seeds::stream(seed, n as u64, Purpose::Topology);
+    let others = of_site.len().saturating_sub(usize::from(n == face));
+    // A ring, so that a site is never in two; the others anywhere.
+    if others > 0 && n == face && site.known > 0 {
+        known.push(of_site.start + (n - of_site.start + 1) % of_site.len());
+    }
+    for _ in 0..MAX_DRAWS.max(4 * site.known) {
+        if known.len() >= site.known.min(others) {
+            break;
+        }
+        let other = of_site.start + seeds::below(&mut rng, of_site.len() as u64) as usize;
+        if other != n && !known.contains(&other) {
+            known.push(other);
+        }
+    }
+    if face - of_site.start < site.gateways {
+        let mut left: Vec<usize> = (0..scenario.sites.len())
+            .filter(|other| *other != own)
+            .flat_map(|other| scenario.nodes_of(other).take(scenario.sites[other].gateways))
+            .collect();
+        for _ in 0..site.uplinks.min(left.len()) {
+            known.push(left.swap_remove(seeds::below(&mut rng, left.len() as u64) as usize));
+        }
+    }
+    known
+}
+
+/// The links of a scenario, with these nodes at these sites.
+pub(crate) fn links_of(scenario: &Scenario) -> Vec<Link> {
+    let sites = scenario.sites.len();
+    (0..sites * sites).map(|at| link_of(scenario.links.of(at / sites, at % sites))).collect()
+}
+
 fn link_of(spec: &LinkSpec) -> Link {
     let leave_ppm = |length: u32| 1_000_000 / length.max(1);
     Link {
@@ -291,9 +331,7 @@ impl<'a> Experiment<'a> {
 
     fn set_up(&mut self) -> Result<(), RunError> {
         let scenario = self.scenario;
-        let sites = scenario.sites.len();
-        let between = (0..sites * sites).map(|at| link_of(scenario.links.of(at / sites, at % sites))).collect();
-        self.world.place_sites(self.site_of.iter().map(|site| *site as u16).collect(), between);
+        self.world.place_sites(self.site_of.iter().map(|site| *site as u16).collect(), links_of(scenario));
         for (at, fault) in scenario.faults.iter().enumerate() {
             if let FaultKind::Join { nodes } = &fault.kind {
                 nodes.iter().for_each(|n| self.down[*n] += 1);
@@ -354,35 +392,7 @@ impl<'a> Experiment<'a> {
 
     /// Tells a node whom its site's rules let it know at the start.
     fn introduce(&mut self, n: usize) {
-        let face = self.face(n);
-        let Some(site) = self.scenario.sites.get(self.site_of[face]) else { return };
-        let of_site = self.scenario.nodes_of(self.site_of[face]);
-        let mut rng = seeds::stream(self.seed, n as u64, Purpose::Topology);
-        let mut known = Vec::new();
-        let others = of_site.len().saturating_sub(usize::from(n == face));
-        // A ring, so that a site is never in two; the others anywhere.
-        if others > 0 && n == face && site.known > 0 {
-            known.push(of_site.start + (n - of_site.start + 1) % of_site.len());
-        }
-        for _ in 0..MAX_DRAWS.max(4 * site.known) {
-            if known.len() >= site.known.min(others) {
-                break;
-            }
-            let other = of_site.start + seeds::below(&mut rng, of_site.len() as u64) as usize;
-            if other != n && !known.contains(&other) {
-                known.push(other);
-            }
-        }
-        if face - of_site.start < site.gateways {
-            let elsewhere: Vec<usize> = (0..self.scenario.sites.len())
-                .filter(|other| *other != self.site_of[face])
-                .flat_map(|other| self.scenario.nodes_of(other).take(self.scenario.sites[other].gateways))
-                .collect();
-            let mut left = elsewhere;
-            for _ in 0..site.uplinks.min(left.len()) {
-                known.push(left.swap_remove(seeds::below(&mut rng, left.len() as u64) as usize));
-            }
-        }
+        let known = acquaintances(self.scenario, self.seed, n, self.face(n));
         known.into_iter().for_each(|other| self.world.introduce(n, other));
     }
 
@@ -452,7 +462,7 @@ impl<'a> Experiment<'a> {
             let (library, bank) = (self.world.library(), self.bank);
             let disk = self.world.disk(node);
             let (held, own) = match self.arm {
-                Arm::Isolated | Arm::Folklore => (disk.numbers(&bank).unwrap_or(&none), true),
+                Arm::Isolated | Arm::Folklore | Arm::Real => (disk.numbers(&bank).unwrap_or(&none), true),
                 Arm::Central | Arm::Oracle => (&self.shared, false),
             };
             let whole = |number: Number| !own || disk.is_whole(&bank, number);
@@ -631,7 +641,7 @@ impl<'a> Experiment<'a> {
             Arm::Central | Arm::Oracle => {
                 self.shared.insert(number);
             }
-            Arm::Isolated | Arm::Folklore => {}
+            Arm::Isolated | Arm::Folklore | Arm::Real => {}
         }
         if entry.withdraws {
             self.withdrawals[node].insert(number);

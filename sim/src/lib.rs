@@ -17,6 +17,7 @@ pub mod link;
 pub mod measure;
 pub mod observe;
 pub mod plant;
+pub mod real;
 pub mod report;
 pub mod results;
 pub mod runner;

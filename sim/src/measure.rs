@@ -178,12 +178,15 @@ impl Meter {
         let mut run = RunFigures { paths: self.following.paths, faults: self.faults, ..RunFigures::default() };
         self.attempts.report(&mut run);
         // Where nothing travels between nodes there is nothing to say of how it does.
-        if matches!(self.arm, Arm::Folklore | Arm::Isolated) {
+        if matches!(self.arm, Arm::Folklore | Arm::Isolated | Arm::Real) {
             self.holding.report(&mut run);
             self.healing.report(&mut run);
         }
-        self.traffic.report(&mut run, self.holding.taught(), self.holding.delivered());
-        if let (Arm::Folklore, Some(heal)) = (self.arm, self.heal_ms) {
+        // What goes between processes is encrypted: how much it was is told by who carried it, what it was by nobody.
+        if self.arm != Arm::Real {
+            self.traffic.report(&mut run, self.holding.taught(), self.holding.delivered());
+        }
+        if let (Arm::Folklore | Arm::Real, Some(heal)) = (self.arm, self.heal_ms) {
             let after = self.equal_ms.map(|at| at.saturating_sub(heal) as f64 / 1000.0);
             run.figures.extend(after.map(|seconds| ("converge.equal_s".to_string(), seconds)));
         }

@@ -126,7 +126,11 @@ impl Gathering {
     }
 
     /// The results of all that was taken in.
-    pub fn results(self, scenario: &Scenario) -> Results {
+    pub fn results(mut self, scenario: &Scenario) -> Results {
+        // Real runs come after all others.
+        self.rows.sort_by_key(|row| (row.seed, row.arm));
+        let mut arms = scenario.run.arms.clone();
+        arms.extend(self.rows.iter().any(|row| row.arm == Arm::Real).then_some(Arm::Real));
         let mut seeds: Vec<u64> = self.rows.iter().map(|row| row.seed).collect();
         seeds.dedup();
         let names = summary::names(&self.rows);
@@ -144,10 +148,11 @@ impl Gathering {
             scenario: scenario.name.clone(),
             about: scenario.about.clone(),
             file: scenario.to_toml(),
-            arms: scenario.run.arms.clone(),
+
             seeds,
             seeds_asked: scenario.run.seeds,
-            means: scenario.run.arms.iter().map(|arm| mean(*arm)).collect(),
+            means: arms.iter().map(|arm| mean(*arm)).collect(),
+            arms,
             bands: self.bands.into_iter().map(band).collect(),
             rows: self.rows,
             paths: self.paths.unwrap_or_default(),
@@ -251,6 +256,18 @@ impl Results {
         let text = std::fs::read(&path).map_err(unread)?;
         let results: Self = serde_json::from_slice(&text).map_err(|error| unknown(error.to_string()))?;
         if results.format == FORMAT { Ok(results) } else { Err(unknown(format!("its format is {}", results.format))) }
+    }
+
+    /// Convergence after the heal: `(figure, simulated, real, real over simulated)`, seconds, over the seeds that have both; for
+    /// results with real runs.
+    pub fn real_against_simulated(&self) -> Vec<(&'static str, f64, f64, f64)> {
+        let compared = ["converge.first_s", "converge.all_s", "converge.equal_s"].into_iter().filter_map(|name| {
+            let pairs = summary::pairs(&self.rows, name, Arm::Folklore, Arm::Real);
+            let of = |side: fn(&(f64, f64)) -> f64| pairs.iter().map(side).sum::<f64>() / pairs.len() as f64;
+            let (simulated, real) = (of(|pair| pair.0), of(|pair| pair.1));
+            (!pairs.is_empty()).then(|| (name, simulated, real, real / simulated))
+        });
+        compared.collect()
     }
 
     /// A figure's mean in an arm.

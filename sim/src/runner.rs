@@ -40,6 +40,9 @@ pub struct Ending {
 /// What runs one seed of one arm. The error says why nothing can be told of the run.
 pub type Engine = fn(&Scenario, Arm, u64, &mut dyn Observer) -> Result<Ending, String>;
 
+/// What runs one seed on real processes: [`crate::real::run_one`]. The error says why nothing can be told of it.
+pub type RealEngine<'a> = dyn FnMut(u64) -> Result<Ended, String> + 'a;
+
 /// Why there are no results.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
@@ -78,13 +81,14 @@ pub fn run_one(engine: Engine, scenario: &Scenario, arm: Arm, seed: u64) -> Resu
 }
 
 /// Runs all seeds and arms of a scenario. `stop` ends it early, with the seeds that were finished; `on_run` is told of
-/// each run as it is taken in.
+/// each run as it is taken in. `real` runs a seed on real processes, when all that is simulated is done and the machine is free.
 pub fn run_all(
     engine: Engine,
     scenario: &Arc<Scenario>,
     threads: usize,
     stop: &Arc<AtomicBool>,
     on_run: &mut dyn FnMut(&RunRow),
+    mut real: Option<&mut RealEngine<'_>>,
 ) -> Result<Results, RunnerError> {
     let arms = scenario.run.arms.len();
     let jobs = scenario.run.seeds * arms;
@@ -122,7 +126,21 @@ pub fn run_all(
             taken += arms;
         }
     }
-    if taken == 0 { Err(RunnerError::Stopped) } else { Ok(gathering.results(scenario)) }
+    if taken == 0 {
+        return Err(RunnerError::Stopped);
+    }
+    for seed in (0..taken / arms).map(|n| scenario.run.first_seed + n as u64) {
+        let Some(real) = real.as_deref_mut().filter(|_| !stop.load(Ordering::Relaxed)) else { break };
+        match real(seed) {
+            Ok(ended) => {
+                on_run(&ended.row);
+                gathering.take(ended);
+            }
+            Err(_) if stop.load(Ordering::Relaxed) => break,
+            Err(why) => return Err(RunnerError::Run { seed, arm: Arm::Real, why }),
+        }
+    }
+    Ok(gathering.results(scenario))
 }
 
 /// The engine that is shipped: [`experiment::run`]. That a cut cut nothing is no failure of the nodes, but the run then says

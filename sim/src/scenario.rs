@@ -104,10 +104,12 @@ pub enum Arm {
     Folklore,
     /// What anyone learns everyone knows at once.
     Oracle,
+    /// Folklore daemons as processes, on real time and emulated links. No file names it: it is asked for with `--real`.
+    Real,
 }
 
 impl Arm {
-    /// All of them, in the order in which reports show them.
+    /// Those that are simulated, in the order in which reports show them.
     pub const ALL: [Self; 4] = [Self::Isolated, Self::Central, Self::Folklore, Self::Oracle];
 
     /// Its name in files and reports.
@@ -117,6 +119,7 @@ impl Arm {
             Self::Central => "central",
             Self::Folklore => "folklore",
             Self::Oracle => "oracle",
+            Self::Real => "real",
         }
     }
 

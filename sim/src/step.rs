@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A dial to a node that does not answer fails after this, milliseconds.
-const DIAL_TIMEOUT_MS: u64 = 3_000;
+pub(crate) const DIAL_TIMEOUT_MS: u64 = 3_000;
 
 impl World {
     pub(crate) fn step(&mut self) {

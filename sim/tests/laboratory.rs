@@ -49,7 +49,7 @@ at_most = 1000
 
 fn run(file: &str, threads: usize) -> (Arc<Scenario>, Result<Results, RunnerError>) {
     let scenario = Arc::new(Scenario::parse("toy", file).unwrap_or_else(|error| panic!("{error}")));
-    let results = run_all(toy::engine, &scenario, threads, &Arc::new(AtomicBool::new(false)), &mut |_| {});
+    let results = run_all(toy::engine, &scenario, threads, &Arc::new(AtomicBool::new(false)), &mut |_| {}, None);
     (scenario, results)
 }
 
@@ -93,15 +93,22 @@ fn a_run_that_is_stopped_keeps_the_seeds_that_are_whole() {
     let scenario = Arc::new(Scenario::parse("toy", &FILE.replace("seeds = 6", "seeds = 5000")).expect("a scenario"));
     let stop = Arc::new(AtomicBool::new(false));
     let (mut runs, flag) = (0, stop.clone());
-    let results = run_all(toy::engine, &scenario, 2, &stop, &mut |_| {
-        runs += 1;
-        flag.store(runs >= 30, std::sync::atomic::Ordering::Relaxed);
-    });
+    let results = run_all(
+        toy::engine,
+        &scenario,
+        2,
+        &stop,
+        &mut |_| {
+            runs += 1;
+            flag.store(runs >= 30, std::sync::atomic::Ordering::Relaxed);
+        },
+        None,
+    );
     let results = results.expect("some seeds were finished");
     assert!((1..=10).contains(&results.seeds.len()), "{}", results.seeds.len());
     assert_eq!(results.rows.len(), 4 * results.seeds.len(), "of each seed all arms");
     assert_eq!(results.seeds_asked, 5000);
-    let before_any = run_all(toy::engine, &scenario, 2, &Arc::new(AtomicBool::new(true)), &mut |_| {});
+    let before_any = run_all(toy::engine, &scenario, 2, &Arc::new(AtomicBool::new(true)), &mut |_| {}, None);
     assert!(matches!(before_any, Err(RunnerError::Stopped)));
 }
 

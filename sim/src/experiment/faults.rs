@@ -26,6 +26,31 @@ fn groups_of(nodes: usize, groups: &[Vec<usize>]) -> Vec<u16> {
     group_of
 }
 
+/// What a fault cuts while it does: its groups, to which `place` may add nodes beyond those that it names. `None`: it is no cut.
+pub(crate) fn split_of(kind: &FaultKind, nodes: usize, place: impl Fn(Vec<u16>) -> Vec<u16>) -> Option<Split> {
+    let passage = if matches!(kind, FaultKind::HoldPartition { .. }) { Passage::Held } else { Passage::Cut };
+    match kind {
+        FaultKind::DropPartition { groups }
+        | FaultKind::Bridge { groups, .. }
+        | FaultKind::HoldPartition { groups }
+        | FaultKind::Flapping { groups, .. } => {
+            let numbers = 1..=groups.len() as u16;
+            Some(numbers.clone().fold(Split::new(place(groups_of(nodes, groups))), |split, a| {
+                numbers.clone().filter(|b| a != *b).fold(split, |split, b| split.with(a, b, passage))
+            }))
+        }
+        FaultKind::OneWay { from, to } => {
+            let group_of = place(groups_of(nodes, &[from.clone(), to.clone()]));
+            Some(Split::new(group_of).with(1, 2, passage))
+        }
+        FaultKind::Isolate { nodes: isolated } => {
+            let group_of = place(groups_of(nodes, std::slice::from_ref(isolated)));
+            Some(Split::new(group_of).between(0, 1, passage).with(1, 1, passage))
+        }
+        _ => None,
+    }
+}
+
 impl Experiment<'_> {
     pub(super) fn begin(&mut self, fault: usize) {
         self.observe(Observed::FaultBegan { fault });
@@ -33,19 +58,11 @@ impl Experiment<'_> {
         let now = self.world.now_ms();
         let end = what.end_ms();
         match &what.kind {
-            FaultKind::DropPartition { groups } | FaultKind::Bridge { groups, .. } => {
-                self.part(fault, groups, Passage::Cut);
-            }
-            FaultKind::HoldPartition { groups } => self.part(fault, groups, Passage::Held),
-            FaultKind::OneWay { from, to } => {
-                let group_of = self.with_server(groups_of(self.world.len(), &[from.clone(), to.clone()]));
-                self.cut(fault, Split::new(group_of).with(1, 2, Passage::Cut));
-            }
-            FaultKind::Isolate { nodes } => {
-                let group_of = self.with_server(groups_of(self.world.len(), std::slice::from_ref(nodes)));
-                let split = Split::new(group_of).between(0, 1, Passage::Cut).with(1, 1, Passage::Cut);
-                self.cut(fault, split);
-            }
+            FaultKind::DropPartition { .. }
+            | FaultKind::Bridge { .. }
+            | FaultKind::HoldPartition { .. }
+            | FaultKind::OneWay { .. }
+            | FaultKind::Isolate { .. } => self.cut(fault, &what.kind),
             FaultKind::Flapping { .. } => self.flap(fault, true),
             FaultKind::Crash { nodes } => nodes.iter().for_each(|n| self.take_down(*n, true)),
             FaultKind::RestartLostWrites { nodes } | FaultKind::Leave { nodes } => {
@@ -102,9 +119,9 @@ impl Experiment<'_> {
     /// A link that flaps is cut, or open, from now on for a while.
     pub(super) fn flap(&mut self, fault: usize, down: bool) {
         let Some(what) = self.scenario.faults.get(fault).cloned() else { return };
-        let FaultKind::Flapping { groups, down_ms, up_ms } = &what.kind else { return };
+        let FaultKind::Flapping { down_ms, up_ms, .. } = &what.kind else { return };
         if down {
-            self.part(fault, groups, Passage::Cut);
+            self.cut(fault, &what.kind);
         } else {
             self.heal(fault);
         }
@@ -112,15 +129,6 @@ impl Experiment<'_> {
         if next < what.end_ms().unwrap_or(self.end_ms()) {
             self.call(next, Call::Flap { fault, down: !down });
         }
-    }
-
-    fn part(&mut self, fault: usize, groups: &[Vec<usize>], passage: Passage) {
-        let group_of = self.with_server(groups_of(self.world.len(), groups));
-        let numbers = 1..=groups.len() as u16;
-        let split = numbers.clone().fold(Split::new(group_of), |split, a| {
-            numbers.clone().filter(|b| a != *b).fold(split, |split, b| split.with(a, b, passage))
-        });
-        self.cut(fault, split);
     }
 
     /// Other names of a node are where it is, and the server is with most of the nodes of its site.
@@ -136,8 +144,10 @@ impl Experiment<'_> {
         group_of
     }
 
-    fn cut(&mut self, fault: usize, split: Split) {
+    fn cut(&mut self, fault: usize, kind: &FaultKind) {
         self.heal(fault);
+        let split = split_of(kind, self.world.len(), |group_of| self.with_server(group_of));
+        let Some(split) = split else { return };
         let number = self.world.split(split);
         self.splits.insert(fault, number);
     }

@@ -129,7 +129,7 @@ table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:3
 td:first-child,th:first-child{text-align:left}tr.line td,tr.line th{border-top:1px solid var(--grid)}
 .interval{color:var(--soft);font-size:12px}.scroll{overflow-x:auto}figure{margin:18px 0;overflow-x:auto}figure svg{max-width:100%;height:auto}
 pre{background:var(--grid);padding:12px;border-radius:8px;overflow-x:auto;font-size:12.5px}summary{cursor:pointer;margin:8px 0}
-.arm-isolated{color:var(--isolated)}.arm-central{color:var(--central)}.arm-folklore{color:var(--folklore)}.arm-oracle{color:var(--oracle)}
+.arm-isolated{color:var(--isolated)}.arm-central{color:var(--central)}.arm-folklore{color:var(--folklore)}.arm-oracle{color:var(--oracle)}.arm-real{color:var(--real)}
 code{font-family:ui-monospace,'DejaVu Sans Mono',monospace}
 @media print{body{max-width:none}details{display:none}}
 ";
@@ -169,6 +169,13 @@ pub(super) fn page(results: &Results, scenario: &Scenario, plots: &[Plot]) -> St
         "<p class=\"soft\">Lines are means over the seeds, bands and brackets 95 % intervals (Student's t). All arms of a seed \
          see the same tasks and the same faults, so differences between arms are paired.</p>\n",
     );
+    for (name, simulated, real, ratio) in results.real_against_simulated() {
+        let (simulated, real, ratio) = (value(name, simulated), value(name, real), number(ratio));
+        let _ = writeln!(
+            html,
+            "<p>On real processes, over emulated links (dashed): <code>{name}</code> {real}, simulated {simulated}, ratio {ratio}.</p>"
+        );
+    }
     table(&mut html, results);
     differences(&mut html, results);
     runs(&mut html, results);

@@ -138,15 +138,16 @@ pub(super) fn arm_class(arm: Arm) -> &'static str {
         Arm::Central => "central",
         Arm::Folklore => "folklore",
         Arm::Oracle => "oracle",
+        Arm::Real => "real",
     }
 }
 
 /// Colours by Okabe and Ito, which the colour-blind tell apart, each with a dash of its own besides; lighter ones on dark.
 pub(super) const STYLE: &str = "
 :root,svg{--paper:#fff;--ink:#1b1b1f;--soft:#5c5f66;--grid:#e4e5e9;--cut:#f3d9b0;--hostile:#f1c9d8;--node:#d8dbe2;
---isolated:#c4520a;--central:#b0568c;--folklore:#0072b2;--oracle:#008a63}
+--isolated:#c4520a;--central:#b0568c;--folklore:#0072b2;--oracle:#008a63;--real:#1b1b1f}
 @media (prefers-color-scheme:dark){:root,svg{--paper:#16181d;--ink:#e9eaee;--soft:#a3a7b0;--grid:#2c3038;--cut:#5a4526;
---hostile:#5c2f43;--node:#3d424d;--isolated:#f08a4b;--central:#e09cc6;--folklore:#62b8f0;--oracle:#3fc79c}}
+--hostile:#5c2f43;--node:#3d424d;--isolated:#f08a4b;--central:#e09cc6;--folklore:#62b8f0;--oracle:#3fc79c;--real:#e9eaee}}
 .plot text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:var(--ink)}
 .plot .soft{fill:var(--soft)}.plot .small{font-size:11px}.plot .bold{font-weight:600}
 .plot .halo{paint-order:stroke;stroke:var(--paper);stroke-width:4px}
@@ -157,6 +158,7 @@ pub(super) const STYLE: &str = "
 .plot .link{stroke:var(--soft);stroke-width:1.5;fill:none}.plot .link-cut{stroke:var(--isolated);stroke-width:2;stroke-dasharray:5 4;fill:none}
 .plot .isolated{stroke:var(--isolated);stroke-dasharray:2 3}.plot .central{stroke:var(--central);stroke-dasharray:8 3 2 3}
 .plot .folklore{stroke:var(--folklore);stroke-width:2.5}.plot .oracle{stroke:var(--oracle);stroke-dasharray:7 4}
+.plot .real{stroke:var(--real);stroke-width:2.5;stroke-dasharray:10 5}.plot path.real-band{fill:var(--real);opacity:.1}.plot text.real-text{fill:var(--real)}
 .plot path.isolated-band{fill:var(--isolated);opacity:.13}.plot path.central-band{fill:var(--central);opacity:.13}
 .plot path.folklore-band{fill:var(--folklore);opacity:.18}.plot path.oracle-band{fill:var(--oracle);opacity:.13}
 .plot text.isolated-text{fill:var(--isolated)}.plot text.central-text{fill:var(--central)}

@@ -6,7 +6,7 @@ use super::number;
 use crate::results::Results;
 
 /// Figures that are shown where a run has them.
-const SHOWN: [&str; 16] = [
+const SHOWN: [&str; 18] = [
     "repeat_failure_rate.before",
     "repeat_failure_rate.during",
     "repeat_failure_rate.after",
@@ -15,8 +15,10 @@ const SHOWN: [&str; 16] = [
     "recall_at_1",
     "unavailability",
     "staleness.p95_s",
+    "converge.first_s",
     "converge.first_useful_s",
     "converge.all_s",
+    "converge.equal_s",
     "bytes_per_delivery",
     "duplicates_per_delivery",
     "set.lost",
@@ -45,6 +47,10 @@ pub fn summary(results: &Results) -> String {
             let _ = write!(text, " {cell:>18}");
         }
         text.push('\n');
+    }
+    for (name, simulated, real, ratio) in results.real_against_simulated() {
+        let (simulated, real, ratio) = (number(simulated), number(real), number(ratio));
+        let _ = writeln!(text, "\nreal against simulated, {name}: {real} s against {simulated} s, ratio {ratio}");
     }
     text.push('\n');
     for verdict in &results.verdicts {

@@ -56,6 +56,12 @@ pub(crate) struct RunArgs {
     /// Threads; all cores unless given. They change nothing but how long it takes.
     #[arg(long)]
     pub threads: Option<usize>,
+    /// Run each seed on real `folklore` processes too, over emulated links: up to 15 nodes, in real time.
+    #[arg(long)]
+    pub real: bool,
+    /// The `folklore` program for --real [default: FOLKLORE_PROGRAM, else the one beside this program, else on the PATH].
+    #[arg(long, requires = "real")]
+    pub program: Option<PathBuf>,
     /// Print the results as JSON.
     #[arg(long)]
     pub json: bool,

@@ -1,12 +1,18 @@
 //! `folklore-sim run`.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use folklore_sim::{
-    Arm, Scenario, report,
+    Arm, Scenario,
+    measure::summary::RunRow,
+    real::{self, RealError},
+    report,
     runner::{self, RunnerError},
     scenario::MAX_SEEDS,
 };
@@ -16,18 +22,23 @@ use crate::{Failure, args::RunArgs, find, say};
 
 pub(crate) fn run(args: RunArgs) -> Result<(), Failure> {
     let scenario = chosen(&args)?;
-    // Once to stop in good order, twice at once.
-    let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, stop.clone())
-        .and_then(|_| signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone()))
-        .map_err(|error| Failure::Broken(format!("Ctrl-C cannot be listened to: {error}")))?;
-    let bar = bar((scenario.run.seeds * scenario.run.arms.len()) as u64);
+    let program = if args.real { Some(program(&args, &scenario)?) } else { None };
+    let stop =
+        stop_flag(args.real).map_err(|error| Failure::Broken(format!("Ctrl-C cannot be listened to: {error}")))?;
+    let bar = bar((scenario.run.seeds * (scenario.run.arms.len() + usize::from(args.real))) as u64);
     let threads = find::threads(args.threads);
     let scenario = Arc::new(scenario);
-    let results = runner::run_all(runner::shipped, &scenario, threads, &stop, &mut |row| {
+    let mut on_real = |seed| {
+        let program = program.as_deref().ok_or("there is no program")?;
+        let mut on_second = |ms: u64| bar.set_message(format!("seed {seed} real, {} s", ms / 1000));
+        real::run_one(program, &scenario, seed, &stop, &mut on_second).map_err(|error| error.to_string())
+    };
+    let on_real: Option<&mut runner::RealEngine<'_>> = if args.real { Some(&mut on_real) } else { None };
+    let mut on_run = |row: &RunRow| {
         bar.set_message(format!("seed {} {}", row.seed, row.arm.name()));
         bar.inc(1);
-    });
+    };
+    let results = runner::run_all(runner::shipped, &scenario, threads, &stop, &mut on_run, on_real);
     bar.finish_and_clear();
     let results = results.map_err(|error| match error {
         RunnerError::Stopped => Failure::Broken(error.to_string()),
@@ -50,6 +61,32 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Failure> {
         }
     }
     if results.pass() { Ok(()) } else { Err(Failure::Failed) }
+}
+
+/// Set by Ctrl-C: once to stop in good order, twice at once. Where there are processes to end, always in good order, which
+/// takes a moment, and by SIGTERM and SIGHUP too.
+fn stop_flag(real: bool) -> std::io::Result<Arc<AtomicBool>> {
+    use signal_hook::{consts, flag};
+    let stop = Arc::new(AtomicBool::new(false));
+    if !real {
+        flag::register_conditional_shutdown(consts::SIGINT, 130, stop.clone())?;
+    }
+    let signals: &[i32] = if real { &[consts::SIGINT, consts::SIGTERM, consts::SIGHUP] } else { &[consts::SIGINT] };
+    for signal in signals {
+        flag::register(*signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+/// The program that real nodes run, if the scenario is one for real nodes.
+fn program(args: &RunArgs, scenario: &Scenario) -> Result<PathBuf, Failure> {
+    let failure = |error: RealError| match error {
+        RealError::Refused(_) => Failure::Usage(error.to_string()),
+        RealError::NoProgram(_) => Failure::NotFound(error.to_string()),
+        _ => Failure::Broken(error.to_string()),
+    };
+    real::check(scenario).map_err(failure)?;
+    real::find_program(args.program.as_deref()).map_err(failure)
 }
 
 /// The scenario with what the command line says instead.
