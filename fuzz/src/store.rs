@@ -132,8 +132,8 @@ fn look(mut words: LexicalIndex) {
     let _ = words.packed_bytes();
 }
 
-/// The log of an index of vectors, of as many components as the first byte says (up to 8), and its head; then the same with the right hashes: the log's
-/// frames as [`pieces`].
+/// The head of an index of vectors, and behind a first byte that says how many components they have (up to 8) its log; then both
+/// with the right hashes, and the log's frames as [`pieces`].
 pub fn vectors(bytes: &[u8]) {
     let head = [b"FLKVECT1", &(bytes.len() as u32).to_le_bytes()[..], bytes].concat();
     let sealed = [&head[..], blake3::hash(&head).as_bytes()].concat();

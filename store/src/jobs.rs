@@ -25,6 +25,8 @@ pub const MAX_JOBS: usize = 16_384;
 pub const MAX_WORK_BYTES: usize = 8 * 1024;
 /// Bytes kept of the reason why a job failed.
 pub const MAX_FAILURE_BYTES: usize = 512;
+/// More jobs than will ever come: a higher number is damage, and those that come after it would find none.
+const MAX_NUMBER: u64 = 1 << 62;
 /// Room for a job on disk.
 const MAX_JOB_BYTES: usize = MAX_WORK_BYTES + MAX_FAILURE_BYTES + 128;
 const PREFIX: &str = "job:";
@@ -150,6 +152,9 @@ impl Jobs {
                 continue;
             }
             match Job::from_bytes(&value) {
+                Ok(job) if job.number >= MAX_NUMBER => {
+                    notes.push(format!("the job in slot {slot} has a number that none was given and is left alone"));
+                }
                 Ok(job) => {
                     inner.next_number = inner.next_number.max(job.number + 1);
                     // One job in two slots could only be an older copy of it.
@@ -448,6 +453,18 @@ mod tests {
         let failed: Result<Option<()>, &str> = jobs.done(&id, |_| Err("the disk is full"));
         assert!(failed.is_err() && jobs.counts() == (1, 0), "a result that cannot be written leaves the job");
         assert_eq!(jobs.done(&JobId::of(b"never"), |_| Ok::<_, ()>(())), Ok(None));
+    }
+
+    #[test]
+    fn a_job_of_a_number_that_none_was_given_is_told_and_later_ones_find_theirs() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let job = Job { number: u64::MAX, queued_ms: 0, work: b"damaged".to_vec(), failure: String::new() };
+        store.set_setting(&name(0), &canonical::encode(&job)).unwrap();
+        let (jobs, notes) = Jobs::open(store.clone());
+        assert!(notes.len() == 1 && works(&jobs).is_empty(), "{notes:?}");
+        put(&jobs, &store, &["one", "two"]);
+        assert_eq!(works(&Jobs::open(store).0), ["one", "two"]);
     }
 
     #[test]

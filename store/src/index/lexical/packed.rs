@@ -1,7 +1,7 @@
 //! Ascending numbers with a count each, packed: the gap to the number before as a varint whose lowest bit says whether a
 //! count other than 1 follows. A posting or a document's term takes about two bytes so.
 
-/// Appends `number`, which is above `last`, with its count. The first of a list has `last` = `None`.
+/// Appends `number`, which is above `last`, with its count, at least 1. The first of a list has `last` = `None`.
 pub(super) fn push(bytes: &mut Vec<u8>, last: Option<u32>, number: u32, count: u32) {
     let gap = u64::from(number) - last.map_or(0, |last| u64::from(last) + 1);
     varint(bytes, gap << 1 | u64::from(count != 1));
@@ -60,8 +60,8 @@ impl Iterator for Unpack<'_> {
 
     fn next(&mut self) -> Option<(u32, u32)> {
         let head = self.varint()?;
-        let count = if head & 1 == 1 { self.varint()? } else { 1 };
-        // Damaged bytes may say anything.
+        // Damaged bytes may say anything; a count of 0 would have a place taken for one that was not met before.
+        let count = if head & 1 == 1 { self.varint().filter(|count| *count > 0)? } else { 1 };
         let number = self.next.checked_add(head >> 1)?;
         self.next = number.checked_add(1)?;
         Some((u32::try_from(number).ok()?, u32::try_from(count).ok()?))
@@ -74,7 +74,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_was_packed_is_read_again(numbers in proptest::collection::btree_map(0u32.., 0u32.., 0..50)) {
+        fn what_was_packed_is_read_again(numbers in proptest::collection::btree_map(0u32.., 1u32.., 0..50)) {
             let mut bytes = Vec::new();
             let mut last = None;
             for (&number, &count) in &numbers {
@@ -83,6 +83,11 @@ mod tests {
             }
             let read: Vec<(u32, u32)> = Unpack::new(&bytes).collect();
             proptest::prop_assert_eq!(read, numbers.into_iter().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn no_bytes_make_a_count_of_nothing(bytes in proptest::collection::vec(0u8..4, 0..40)) {
+            proptest::prop_assert!(Unpack::new(&bytes).all(|(_, count)| count > 0));
         }
 
         #[test]
