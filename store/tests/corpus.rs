@@ -128,11 +128,13 @@ fn jobs() -> Vec<Vec<u8>> {
 
 /// The four kinds of entries, written down field by field: what the crate reads it may not change unnoticed.
 fn entries() -> Vec<Vec<u8>> {
+    // Of another node's run: whose, and what was started there: number, when, action.
+    type Copied = (AuthorId, Vec<(u32, u64, String)>);
     let (run, bank, author) = (RunId([7; 16]), BankId([3; 32]), AuthorId([2; 32]));
     let state = StateHash([4; 32]);
     let step = Step { think: "so".into(), action: "pay".into(), observation: "paid".into() };
     let ended = Ended { outcome: Outcome::Success, digest: [8; 32], steps: 2, state, at_ms: 90 };
-    let head = |branch: Option<Branch>, ended: Option<Ended>, copy: Option<(AuthorId, Vec<(u32, u64, String)>)>| {
+    let head = |branch: Option<Branch>, ended: Option<Ended>, copy: Option<Copied>| {
         let words = ("shop/7", "refund an order", "retail", "clerk", vec!["refund"]);
         canonical::encode(&(0u8, run, "shop-7", bank, true, words, (2u64, 70u64, 80u64), branch, ended, copy))
     };
