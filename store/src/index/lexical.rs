@@ -23,7 +23,7 @@ pub use query::{LexicalQuery, Match, TermCounts, Weighed};
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{SlotSet, keep_best};
+use super::{Best, SlotSet};
 use crate::index::tokens::{chunk_terms, chunks};
 use background::{BACKGROUND_DOCS, background_share};
 use packed::Unpack;
@@ -416,22 +416,16 @@ impl LexicalIndex {
 
     /// [`LexicalIndex::search`] by the documents of the set.
     fn walk(&self, query: &Weighed<'_>, k: usize, slots: &SlotSet) -> Vec<(u32, f32)> {
-        let mut best = Vec::new();
-        let mut worst_kept = f32::NEG_INFINITY;
+        let mut best = Best::new(k);
         let mut counts = Vec::new();
         for slot in slots.iter() {
             let Some(place) = self.place(slot) else { continue };
             let score = self.finish(query, place, 0.0, &query.order, &mut counts);
-            if score > 0.0 && score >= worst_kept {
-                best.push((slot, score));
-                if best.len() >= 2 * k + 64 {
-                    keep_best(&mut best, k);
-                    worst_kept = best.last().map_or(f32::NEG_INFINITY, |(_, score)| *score);
-                }
+            if score > 0.0 {
+                best.offer(slot, score);
             }
         }
-        keep_best(&mut best, k);
-        best
+        best.done()
     }
 
     /// [`LexicalIndex::search`] by the postings of the query's terms. `sums` are zeros, and not zero afterwards where `touched`
@@ -477,27 +471,19 @@ impl LexicalIndex {
         let rest = query.order.get(taken..).unwrap_or_default();
         // Nobody below this bar can still come among the best.
         let bar = if rest.is_empty() { 0.0 } else { kth_best(touched, sums, k) * (1.0 - ROUNDING) - left };
-        let mut best = Vec::new();
-        let mut worst_kept = f32::NEG_INFINITY;
+        let mut best = Best::new(k);
         let mut counts = Vec::new();
         for &place in &*touched {
             let (Some(&slot), Some(&sum)) = (self.slots.get(place as usize), sums.get(place as usize)) else {
                 continue;
             };
-            if sum < bar || sum + left.max(0.0) < worst_kept {
+            if sum < bar || sum + left.max(0.0) < best.worst_kept {
                 continue;
             }
             let score = if rest.is_empty() { sum } else { self.finish(query, place, sum, rest, &mut counts) };
-            if score >= worst_kept {
-                best.push((slot, score));
-            }
-            if best.len() >= 2 * k + 64 {
-                keep_best(&mut best, k);
-                worst_kept = best.last().map_or(f32::NEG_INFINITY, |(_, score)| *score);
-            }
+            best.offer(slot, score);
         }
-        keep_best(&mut best, k);
-        best
+        best.done()
     }
 
     /// The most that a term of the query can add to a document's score.

@@ -31,3 +31,34 @@ pub(crate) fn keep_best(scored: &mut Vec<(u32, f32)>, k: usize) {
     }
     scored.sort_unstable_by(best_first);
 }
+/// The best `k` of what is offered, while it is being offered.
+pub(crate) struct Best {
+    k: usize,
+    kept: Vec<(u32, f32)>,
+    /// What scores less cannot be among the best any more.
+    pub worst_kept: f32,
+}
+
+impl Best {
+    pub fn new(k: usize) -> Self {
+        Self { k, kept: Vec::new(), worst_kept: f32::NEG_INFINITY }
+    }
+
+    pub fn offer(&mut self, slot: u32, score: f32) {
+        if score < self.worst_kept {
+            return;
+        }
+        self.kept.push((slot, score));
+        // Now and then, so that each costs little.
+        if self.kept.len() >= 2 * self.k + 64 {
+            keep_best(&mut self.kept, self.k);
+            self.worst_kept = self.kept.last().map_or(f32::NEG_INFINITY, |(_, score)| *score);
+        }
+    }
+
+    /// Best first.
+    pub fn done(mut self) -> Vec<(u32, f32)> {
+        keep_best(&mut self.kept, self.k);
+        self.kept
+    }
+}
