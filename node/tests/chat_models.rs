@@ -1,10 +1,12 @@
 //! Chat models over real sockets, among them one that misbehaves in every way that services do.
 
 mod fake_model;
+mod fake_service;
 
 use std::time::{Duration, Instant};
 
 use fake_model::{Act, Fake, asked, good_answer};
+use fake_service::patience;
 use folklore_node::service::{
     CallError, ChatConfig, ChatModel, ChatProvider, Patience, Secret,
     chat::{Prompt, Reply},
@@ -17,16 +19,6 @@ fn model(fake: &Fake, provider: ChatProvider) -> ChatModel {
 
 fn prompt() -> Prompt {
     Prompt { system: "the rules".into(), user: "RUN 1\nstep 1\naction:\n> get_order with its id".into() }
-}
-
-/// Patient enough for a busy machine, quick where the fake lets one wait for ever.
-fn patience(tries: u32) -> Patience {
-    Patience {
-        timeout: Duration::from_secs(30),
-        tries,
-        pause: Duration::from_millis(1),
-        most_pause: Duration::from_millis(4),
-    }
 }
 
 #[tokio::test]

@@ -1,17 +1,11 @@
 //! Embedding services over real sockets, among them one that misbehaves in every way that services do.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+mod fake_service;
 
-use axum::{
-    Router,
-    body::{Body, Bytes},
-    extract::State,
-    http::{HeaderMap, Response, StatusCode, Uri},
-};
+use std::time::Duration;
+
+use axum::{body::Body, http::Response};
+use fake_service::{breaks_off, is_slow, patience, refuses, says};
 use folklore_node::service::{
     CallError, EmbedConfig, Patience, Provider, Purpose, RemoteEmbedder, Secret, embed::DEFAULT_BATCH,
 };
@@ -38,42 +32,16 @@ enum Act {
     AtMost(usize),
 }
 
-#[derive(Default)]
-struct Seen {
-    acts: VecDeque<Act>,
-    /// Path, headers and body of each request.
-    requests: Vec<(String, HeaderMap, Value)>,
-}
-
 /// An embedding service on loopback. What is not planned is answered well.
-struct Fake {
-    url: String,
-    seen: Arc<Mutex<Seen>>,
-    task: tokio::task::JoinHandle<()>,
-}
+type Fake = fake_service::Fake<Act>;
 
 impl Fake {
     async fn new(acts: impl IntoIterator<Item = Act>) -> Self {
-        let seen = Arc::new(Mutex::new(Seen { acts: acts.into_iter().collect(), requests: Vec::new() }));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&seen));
-        let task = tokio::spawn(async move { axum::serve(listener, router).await.expect("served") });
-        Self { url, seen, task }
+        Self::serve(acts, Act::Well, answer).await
     }
 
     fn embedder(&self, provider: Provider) -> RemoteEmbedder {
         RemoteEmbedder::new(EmbedConfig { url: self.url.clone(), ..config(provider) }).expect("a sound configuration")
-    }
-
-    fn requests(&self) -> Vec<(String, HeaderMap, Value)> {
-        self.seen.lock().expect("not poisoned").requests.clone()
-    }
-}
-
-impl Drop for Fake {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -112,13 +80,7 @@ fn texts_of(body: &Value) -> Vec<String> {
     }
 }
 
-async fn answer(State(seen): State<Arc<Mutex<Seen>>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response<Body> {
-    let body: Value = serde_json::from_slice(&body).expect("JSON");
-    let act = {
-        let mut seen = seen.lock().expect("not poisoned");
-        seen.requests.push((uri.path().to_owned(), headers, body.clone()));
-        seen.acts.pop_front().unwrap_or(Act::Well)
-    };
+async fn answer(act: Act, _path: String, body: Value) -> Response<Body> {
     let texts = texts_of(&body);
     let good = |shuffled: bool| {
         let mut data: Vec<Value> = texts
@@ -136,44 +98,18 @@ async fn answer(State(seen): State<Arc<Mutex<Seen>>>, uri: Uri, headers: HeaderM
         };
         answer.to_string()
     };
-    let reply = Response::builder();
-    let made = match act {
-        Act::Well => reply.body(Body::from(good(false))),
-        Act::Shuffled => reply.body(Body::from(good(true))),
-        Act::Says(text) => reply.body(Body::from(text)),
-        Act::AtMost(most) if texts.len() > most => {
-            reply.status(StatusCode::PAYLOAD_TOO_LARGE).body(Body::from("too many inputs"))
-        }
-        Act::AtMost(_) => reply.body(Body::from(good(false))),
+    match act {
+        Act::Well => says(good(false)),
+        Act::Shuffled => says(good(true)),
+        Act::Says(text) => says(text),
+        Act::AtMost(most) if texts.len() > most => refuses(413, None, "too many inputs"),
+        Act::AtMost(_) => says(good(false)),
         Act::Status(status, wait) => {
-            let reply = match wait {
-                Some(seconds) => reply.header("retry-after", seconds.to_string()),
-                None => reply,
-            };
             let words = "no, by key sk-proj-0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0u1V2w3X\n\tsee the manual";
-            reply.status(status).body(Body::from(words))
+            refuses(status, wait, words)
         }
-        Act::Slow => {
-            tokio::time::sleep(Duration::from_secs(600)).await;
-            reply.body(Body::empty())
-        }
-        Act::CutOff => {
-            let text = good(false);
-            let half = Bytes::from(text[..text.len() / 2].to_owned());
-            let broken = futures::stream::iter([Ok(half), Err(std::io::Error::other("the cable was pulled"))]);
-            reply.header("content-length", text.len()).body(Body::from_stream(broken))
-        }
-    };
-    made.expect("a sound reply")
-}
-
-/// Patient enough for a busy machine, quick where the fake lets one wait for ever.
-fn patience(tries: u32) -> Patience {
-    Patience {
-        timeout: Duration::from_secs(30),
-        tries,
-        pause: Duration::from_millis(1),
-        most_pause: Duration::from_millis(4),
+        Act::Slow => is_slow().await,
+        Act::CutOff => breaks_off(&good(false)),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod common;
 mod fake_model;
+mod fake_service;
 
 use std::{path::Path, time::Duration};
 

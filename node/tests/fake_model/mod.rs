@@ -1,18 +1,9 @@
 //! A chat model on loopback that can misbehave in every way that services do.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-
-use axum::{
-    Router,
-    body::{Body, Bytes},
-    extract::State,
-    http::{HeaderMap, Response, Uri},
-};
+use axum::{body::Body, http::Response};
 use serde_json::{Value, json};
+
+use crate::fake_service::{self, breaks_off, is_slow, refuses, says};
 
 /// One way to answer a request.
 #[derive(Debug, Clone)]
@@ -36,34 +27,12 @@ pub enum Act {
     AtLimit,
 }
 
-#[derive(Default)]
-pub struct Seen {
-    pub acts: VecDeque<Act>,
-    /// What is done when nothing is planned; none: well.
-    pub otherwise: Option<Act>,
-    /// Path, headers and body of each request.
-    pub requests: Vec<(String, HeaderMap, Value)>,
-}
-
 /// The model. What is not planned is answered well.
-pub struct Fake {
-    pub url: String,
-    pub seen: Arc<Mutex<Seen>>,
-    task: tokio::task::JoinHandle<()>,
-}
+pub type Fake = fake_service::Fake<Act>;
 
 impl Fake {
     pub async fn new(acts: impl IntoIterator<Item = Act>) -> Self {
-        let seen = Arc::new(Mutex::new(Seen { acts: acts.into_iter().collect(), ..Seen::default() }));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&seen));
-        let task = tokio::spawn(async move { axum::serve(listener, router).await.expect("served") });
-        Self { url, seen, task }
-    }
-
-    pub fn requests(&self) -> Vec<(String, HeaderMap, Value)> {
-        self.seen.lock().expect("not poisoned").requests.clone()
+        Self::serve(acts, Act::Well, answer).await
     }
 
     /// What it does next, and from then on.
@@ -71,13 +40,7 @@ impl Fake {
     pub fn plan(&self, acts: impl IntoIterator<Item = Act>, otherwise: Option<Act>) {
         let mut seen = self.seen.lock().expect("not poisoned");
         seen.acts = acts.into_iter().collect();
-        seen.otherwise = otherwise;
-    }
-}
-
-impl Drop for Fake {
-    fn drop(&mut self) {
-        self.task.abort();
+        seen.otherwise = otherwise.unwrap_or(Act::Well);
     }
 }
 
@@ -135,16 +98,8 @@ pub fn good_answer(body: &Value) -> String {
     .to_string()
 }
 
-async fn answer(State(seen): State<Arc<Mutex<Seen>>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response<Body> {
-    let body: Value = serde_json::from_slice(&body).expect("JSON");
-    let act = {
-        let mut seen = seen.lock().expect("not poisoned");
-        seen.requests.push((uri.path().to_owned(), headers, body.clone()));
-        let otherwise = seen.otherwise.clone().unwrap_or(Act::Well);
-        seen.acts.pop_front().unwrap_or(otherwise)
-    };
+async fn answer(act: Act, path: String, body: Value) -> Response<Body> {
     let form = |text: &str, cut: bool| {
-        let path = uri.path();
         let value = if path.ends_with(":generateContent") {
             json!({"candidates": [{"content": {"parts": [{"text": "hm", "thought": true}, {"text": text}]},
                 "finishReason": if cut { "MAX_TOKENS" } else { "STOP" }}]})
@@ -156,30 +111,14 @@ async fn answer(State(seen): State<Arc<Mutex<Seen>>>, uri: Uri, headers: HeaderM
         };
         value.to_string()
     };
-    let reply = Response::builder();
-    let made = match act {
-        Act::Well => reply.body(Body::from(form(&good_answer(&body), false))),
-        Act::Says(text) => reply.body(Body::from(form(&text, false))),
-        Act::AtLimit => reply.body(Body::from(form(&good_answer(&body), true))),
-        Act::Raw(text) => reply.body(Body::from(text)),
-        Act::Huge(bytes) => reply.body(Body::from(form(&"x".repeat(bytes), false))),
-        Act::Status(status, wait) => {
-            let reply = match wait {
-                Some(seconds) => reply.header("retry-after", seconds.to_string()),
-                None => reply,
-            };
-            reply.status(status).body(Body::from("{\"error\": {\"message\": \"no\"}}"))
-        }
-        Act::Slow => {
-            tokio::time::sleep(Duration::from_secs(600)).await;
-            reply.body(Body::empty())
-        }
-        Act::CutOff => {
-            let text = form(&good_answer(&body), false);
-            let half = Bytes::from(text[..text.len() / 2].to_owned());
-            let broken = futures::stream::iter([Ok(half), Err(std::io::Error::other("the cable was pulled"))]);
-            reply.header("content-length", text.len()).body(Body::from_stream(broken))
-        }
-    };
-    made.expect("a sound reply")
+    match act {
+        Act::Well => says(form(&good_answer(&body), false)),
+        Act::Says(text) => says(form(&text, false)),
+        Act::AtLimit => says(form(&good_answer(&body), true)),
+        Act::Raw(text) => says(text),
+        Act::Huge(bytes) => says(form(&"x".repeat(bytes), false)),
+        Act::Status(status, wait) => refuses(status, wait, "{\"error\": {\"message\": \"no\"}}"),
+        Act::Slow => is_slow().await,
+        Act::CutOff => breaks_off(&form(&good_answer(&body), false)),
+    }
 }
