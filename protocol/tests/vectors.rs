@@ -935,62 +935,67 @@ fn trees_have_these_hashes_and_roots() {
 /// Another node, whose id is above that of the node under test, so that the latter opens.
 const PEER: AuthorId = AuthorId([255; 32]);
 
-/// What a node that holds `ids` tells a peer with another set: the head and the first cells, and the estimate.
-fn told(ids: &[RecordId]) -> (SketchHead, Vec<Cell>, Vec<u8>) {
-    let mut node = Node::new(author(1), Config::default(), [7; 32]);
-    let mut sent = |event| {
-        node.handle(event, Time(0));
+/// A node that a test speaks to.
+struct Spoken(Node);
+
+impl Spoken {
+    /// What it says to an event.
+    fn says(&mut self, event: Event) -> Vec<Message> {
+        self.0.handle(event, Time(0));
         let sent = |effect| match effect {
             Effect::Send { message, .. } => Some(message),
             _ => None,
         };
-        std::iter::from_fn(|| node.next_effect()).filter_map(sent).collect::<Vec<Message>>()
-    };
-    let bank = bank();
-    sent(Event::BankOpened { bank, held: ids.to_vec() });
-    sent(Event::Connected { peer: PEER, dialled: None });
-    let tag = BankTag::new(&bank, &PEER, &author(1));
-    let greeted = GreetedBank { tag, root: Root([0; 32]), records: ids.len() as u64, resumes: false };
-    let hello = Message::Hello { version: PROTOCOL_VERSION, banks: vec![greeted] };
-    let first = sent(Event::Received { peer: PEER, message: hello }).into_iter().find_map(|message| match message {
-        Message::Sketch { head: Some(head), cells, .. } => Some((head, cells)),
+        std::iter::from_fn(|| self.0.next_effect()).filter_map(sent).collect()
+    }
+
+    /// What it says to a message of the peer.
+    fn answers(&mut self, message: Message) -> Vec<Message> {
+        self.says(Event::Received { peer: PEER, message })
+    }
+
+    /// A node that holds `ids` and is greeted by a peer with another set, and what it says to that: its session, the head and
+    /// the first cells.
+    fn greeted(ids: &[RecordId]) -> (Self, u64, SketchHead, Vec<Cell>) {
+        let mut node = Self(Node::new(author(1), Config::default(), [7; 32]));
+        let bank = bank();
+        node.says(Event::BankOpened { bank, held: ids.to_vec() });
+        node.says(Event::Connected { peer: PEER, dialled: None });
+        let tag = BankTag::new(&bank, &PEER, &author(1));
+        let greeted = GreetedBank { tag, root: Root([0; 32]), records: ids.len() as u64, resumes: false };
+        let said = node.answers(Message::Hello { version: PROTOCOL_VERSION, banks: vec![greeted] });
+        let (session, head, cells) = said.into_iter().find_map(first_cells).expect("the first cells");
+        (node, session, head, cells)
+    }
+}
+
+fn first_cells(message: Message) -> Option<(u64, SketchHead, Vec<Cell>)> {
+    match message {
+        Message::Sketch { session, head: Some(head), cells, .. } => Some((session, head, cells)),
         _ => None,
-    });
+    }
+}
+
+/// What a node that holds `ids` tells a peer with another set: the head and the first cells, and the estimate.
+fn told(ids: &[RecordId]) -> (SketchHead, Vec<Cell>, Vec<u8>) {
+    let (mut node, _, first_head, first_cells) = Spoken::greeted(ids);
     // Cells that do not come apart at all: an answer to such gives the estimate.
     let head = SketchHead { root: Root([0; 32]), records: 0, sum: [0; 16], nonce: None };
     let cells = vec![Cell { short: [1; 8], check: [2; 4] }; 28];
-    let message = Message::Sketch { bank, session: 1, head: Some(head), from: 0, cells, last: true };
-    let estimate = sent(Event::Received { peer: PEER, message }).into_iter().find_map(|message| match message {
+    let message = Message::Sketch { bank: bank(), session: 1, head: Some(head), from: 0, cells, last: true };
+    let estimate = node.answers(message).into_iter().find_map(|message| match message {
         Message::Sketched { answer: SketchAnswer::More { estimate, .. }, .. } => estimate,
         _ => None,
     });
-    let (head, cells) = first.expect("the first cells");
-    (head, cells, estimate.expect("an estimate"))
+    (first_head, first_cells, estimate.expect("an estimate"))
 }
 
 /// The cells that a node with `ids` begins anew with when its peer answers Salt with a nonce, and the nonce of its own.
 fn salted(ids: &[RecordId], nonce: u64) -> (u64, Vec<Cell>) {
-    let mut node = Node::new(author(1), Config::default(), [7; 32]);
-    let mut sent = |event| {
-        node.handle(event, Time(0));
-        let sketch = |effect| match effect {
-            Effect::Send { message: Message::Sketch { session, head: Some(head), cells, .. }, .. } => {
-                Some((session, head.nonce, cells))
-            }
-            _ => None,
-        };
-        std::iter::from_fn(|| node.next_effect()).filter_map(sketch).collect::<Vec<_>>()
-    };
-    let bank = bank();
-    sent(Event::BankOpened { bank, held: ids.to_vec() });
-    sent(Event::Connected { peer: PEER, dialled: None });
-    let tag = BankTag::new(&bank, &PEER, &author(1));
-    let greeted = GreetedBank { tag, root: Root([0; 32]), records: ids.len() as u64, resumes: false };
-    let hello = Message::Hello { version: PROTOCOL_VERSION, banks: vec![greeted] };
-    let session = sent(Event::Received { peer: PEER, message: hello })[0].0;
-    let message = Message::Sketched { bank, session, answer: SketchAnswer::Salt { nonce } };
-    let (_, own, cells) = sent(Event::Received { peer: PEER, message }).remove(0);
-    (own.expect("a nonce"), cells)
+    let (mut node, session, ..) = Spoken::greeted(ids);
+    let answer = Message::Sketched { bank: bank(), session, answer: SketchAnswer::Salt { nonce } };
+    let (_, head, cells) = node.answers(answer).into_iter().find_map(first_cells).expect("cells under the salt");
+    (head.nonce.expect("a nonce"), cells)
 }
 
 #[test]

@@ -338,15 +338,21 @@ fn the_same_seed_gives_the_same_run() {
     assert_ne!(run(16).0, run(17).0);
 }
 
-#[test]
-fn a_lesson_pushed_without_its_text_is_had_whole_from_another() {
-    let (mut world, bank) = mesh(seeded(18, 3));
+/// Three nodes of which 0 and 2 are cut off from each other, and a record of lesson 5 that nobody has yet, without the text.
+fn stripped_beyond_a_cut(seed: u64) -> (World, BankId, Record, Item) {
+    let (mut world, bank) = mesh(seeded(seed, 3));
     world.run_for(MINUTE);
     world.cut(&[2], &[0]);
     world.run_for(MINUTE);
     let claim = Claim::Taught { lesson_id: lesson(5).id(), evidence: Evidence::told("x") };
     let record = Record::sign(&Keypair::from_seed(&[9; 32]), bank, 1, 0, claim).unwrap();
     let stripped = Item { record: record.bytes().to_vec(), body: None };
+    (world, bank, record, stripped)
+}
+
+#[test]
+fn a_lesson_pushed_without_its_text_is_had_whole_from_another() {
+    let (mut world, bank, _, stripped) = stripped_beyond_a_cut(18);
     let whole = Item { body: Some(lesson(5).bytes().to_vec()), ..stripped.clone() };
     // Node 1 strips the text before node 2 hears of the lesson; node 0 has it whole.
     world.forge(1, 2, Message::Push { bank, hops: 0, item: stripped });
@@ -358,13 +364,7 @@ fn a_lesson_pushed_without_its_text_is_had_whole_from_another() {
 
 #[test]
 fn a_lesson_whose_only_holder_had_no_text_gets_it_from_a_peer_that_comes_later() {
-    let (mut world, bank) = mesh(seeded(19, 3));
-    world.run_for(MINUTE);
-    world.cut(&[2], &[0]);
-    world.run_for(MINUTE);
-    let claim = Claim::Taught { lesson_id: lesson(5).id(), evidence: Evidence::told("x") };
-    let record = Record::sign(&Keypair::from_seed(&[9; 32]), bank, 1, 0, claim).unwrap();
-    let stripped = Item { record: record.bytes().to_vec(), body: None };
+    let (mut world, bank, record, stripped) = stripped_beyond_a_cut(19);
     // Node 1 has it without the text, and is all that node 2 can reach; node 0 has it whole, beyond the cut.
     world.cut(&[1], &[0]);
     world.run_for(MINUTE);
