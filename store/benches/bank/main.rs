@@ -9,6 +9,8 @@
 
 mod ingest;
 mod insert;
+#[path = "../../tests/bank/made.rs"]
+mod made;
 mod open;
 mod sets;
 

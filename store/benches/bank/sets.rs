@@ -4,11 +4,12 @@ use std::{fs::File, path::Path};
 
 use folklore_protocol::{
     claim::{Claim, Evidence},
-    identity::Keypair,
-    lesson::{Lesson, LessonDraft, LessonKind},
+    lesson::Lesson,
     record::Record,
 };
-use folklore_store::bank::{BankInfo, Incoming, OpenOptions, Store};
+use folklore_store::bank::{Incoming, OpenOptions, Store};
+
+pub use crate::made::{home, key, sized_lesson};
 
 /// Content that makes a body of about 600 bytes.
 const CONTENT_BYTES: usize = 550;
@@ -17,28 +18,8 @@ pub const GROUP: u64 = 1000;
 /// sled's settings in the bank, for its peer too.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
-pub fn key(n: u8) -> Keypair {
-    Keypair::from_seed(&[n; 32])
-}
-
-pub fn home() -> BankInfo {
-    BankInfo::new(key(1).author(), [0; 16], "home")
-}
-
 pub fn lesson(n: u64) -> Lesson {
-    let seed = blake3::hash(&n.to_le_bytes()).to_hex();
-    let content: String = seed.as_str().chars().cycle().take(CONTENT_BYTES).collect();
-    Lesson::new(LessonDraft {
-        kind: LessonKind::Pitfall,
-        title: format!("Lesson number {n}"),
-        applies_when: String::new(),
-        not_when: String::new(),
-        content,
-        task: format!("Task number {n}"),
-        domain: "test".into(),
-        tags: Vec::new(),
-    })
-    .expect("within limits")
+    sized_lesson(u32::try_from(n).expect("not so many"), CONTENT_BYTES)
 }
 
 /// The n-th record of the other author, and its body.

@@ -50,6 +50,14 @@ fn lost(store: &Store, ids: &[RecordId]) -> usize {
     ids.iter().filter(|id| !held.contains(id)).count()
 }
 
+/// Opens a bank that lacks none of these records.
+fn open_whole(dir: &Path, ids: &[RecordId]) -> (Store, OpenReport) {
+    let (store, report) = open(dir);
+    println!("{:#?}", report.lines());
+    assert_eq!(lost(&store, ids), 0, "{report:#?}");
+    (store, report)
+}
+
 /// A bank that was damaged goes on: it takes writes, and reopens without a word about the damage.
 fn goes_on(dir: &Path, store: Store) {
     assert!(store.verify(|_| ()).unwrap().ok(), "{:?}", store.verify(|_| ()));
@@ -195,10 +203,8 @@ fn a_frame_damaged_under_good_sled_is_named_and_put_aside() {
         db.insert(b"strange", b"x").unwrap();
         db.flush().unwrap();
     }
-    let (store, report) = open(dir.path());
-    println!("{:#?}", report.lines());
     // The good frame of the same generation is still in the log.
-    assert_eq!(lost(&store, &ids), 0, "{report:#?}");
+    let (store, report) = open_whole(dir.path(), &ids);
     assert!(!report.is_clean());
     goes_on(dir.path(), store);
 }
@@ -214,9 +220,7 @@ fn a_value_that_no_rung_can_read_is_put_aside_once() {
         db.insert(key.to_bytes(), frame.clone()).unwrap();
         db.flush().unwrap();
     }
-    let (store, report) = open(dir.path());
-    println!("{:#?}", report.lines());
-    assert_eq!(lost(&store, &ids), 0, "{report:#?}");
+    let (store, report) = open_whole(dir.path(), &ids);
     assert_eq!(report.damaged.len(), 1);
     assert!(report.damaged[0].key.contains("run 1000"), "{report:#?}");
     let kept = fs::read_dir(dir.path().join("bank.quarantine")).unwrap().next().unwrap().unwrap().path();
@@ -237,9 +241,7 @@ fn what_cannot_be_read_in_a_pack_is_left_out_of_it_and_its_neighbours_stay() {
         db.insert(key, [&value[..], &frame].concat()).unwrap();
         db.flush().unwrap();
     }
-    let (store, report) = open(dir.path());
-    println!("{:#?}", report.lines());
-    assert_eq!(lost(&store, &ids), 0, "{report:#?}");
+    let (store, report) = open_whole(dir.path(), &ids);
     assert_eq!(report.damaged.len(), 1);
     assert!(report.damaged[0].key.contains("record 1000"), "{report:#?}");
     let lessons = ids.len() as u32;
@@ -311,9 +313,7 @@ fn a_run_that_rots_unseen_is_named_when_it_is_read_and_the_next_opening_looks_at
         println!("{error}; {:?}", store.unreadable());
     }
     drop(store);
-    let (store, report) = open(dir.path());
-    println!("{:#?}", report.lines());
-    assert_eq!(lost(&store, &ids), 0, "{report:#?}");
+    let (store, _) = open_whole(dir.path(), &ids);
     assert_eq!(store.run_count(), 5);
     goes_on(dir.path(), store);
 }

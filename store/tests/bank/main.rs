@@ -6,6 +6,7 @@ mod faults;
 mod forget;
 mod kill;
 mod logs;
+mod made;
 mod model;
 mod restore;
 mod upkeep;
