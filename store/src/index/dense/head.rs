@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! magic "FLKVECT1" · length of the body u32 · body · BLAKE3 of all before, 32 bytes
-//! body: name and revision of the embedder (u16 length, bytes) · dim u32 · seed u64 · exact u8 · basis u8
+//! body: name and revision of the embedder (u16 length, bytes) · dim u32 · seed u64 · form u8 · basis u8
 //!       if basis is 1: lists u32, list 0 among them · a centre f32 × dim for each
 //! ```
+//! A form of 1 keeps exact vectors, one of 2 what the integers left of them; 0 had neither and is made anew from the texts.
 //! Numbers are little-endian. It is written beside, synced and renamed, so it is there as a whole or not at all.
 
 use std::{
@@ -20,6 +21,8 @@ use crate::embed::EmbedderIdentity;
 
 const MAGIC: &[u8; 8] = b"FLKVECT1";
 const HASH_BYTES: usize = 32;
+const EXACT: u8 = 1;
+const COMPACT: u8 = 2;
 /// More than any head has: names, and as many centres as there are lists at most, of 4,096 components.
 const HEAD_BYTES_MAX: u64 = 256 << 20;
 
@@ -60,7 +63,7 @@ impl Head {
         }
         body.extend((self.identity.dim as u32).to_le_bytes());
         body.extend(self.seed.to_le_bytes());
-        body.push(self.exact.into());
+        body.push(if self.exact { EXACT } else { COMPACT });
         body.push(self.basis.is_some().into());
         if let Some(basis) = &self.basis {
             body.extend((basis.centres().nrows() as u32).to_le_bytes());
@@ -90,8 +93,8 @@ impl Head {
         let (name, revision) = (text()?, text()?);
         let dim = u32::from_le_bytes(take(&mut rest)?) as usize;
         let seed = u64::from_le_bytes(take(&mut rest)?);
-        let [exact, has_basis] = take::<2>(&mut rest)?;
-        if exact > 1 || has_basis > 1 {
+        let [form, has_basis] = take::<2>(&mut rest)?;
+        if ![EXACT, COMPACT].contains(&form) || has_basis > 1 {
             return None;
         }
         let basis = if has_basis == 1 {
@@ -107,7 +110,7 @@ impl Head {
         } else {
             return None;
         };
-        Some(Head { identity: EmbedderIdentity { name, revision, dim }, seed, exact: exact == 1, basis })
+        Some(Head { identity: EmbedderIdentity { name, revision, dim }, seed, exact: form == EXACT, basis })
     }
 }
 

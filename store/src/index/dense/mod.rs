@@ -123,8 +123,8 @@ impl DenseIndex {
         Self::open_files(vectors, identity, true)
     }
 
-    /// As [`DenseIndex::open`], but an index that is begun here does not keep vectors as they were given: a quarter of the
-    /// room, and cosines that are a few thousandths off. For tens of millions.
+    /// As [`DenseIndex::open`], but an index that is begun here does not keep vectors as they were given: a third of the
+    /// room, and cosines that are some 0.00003 off. For tens of millions.
     ///
     /// # Errors
     /// As [`DenseIndex::open`].
