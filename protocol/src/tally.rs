@@ -223,18 +223,56 @@ impl Tally {
         self.lessons.get(id).map(|claims| self.standing_by(claims))
     }
 
-    /// As [`Tally::standing`], of a lesson about which these are all the records: for who does not fold every record in.
-    /// Policy and revocations are those that were folded in.
-    pub fn standing_of(&self, id: &LessonId, records: &[Record]) -> Option<Standing> {
-        let mut about = Self::new(self.owner);
-        records.iter().filter(|record| record.claim().lesson_id().as_ref() == Some(id)).for_each(|r| about.apply(r));
+    /// As [`Tally::standing`], by what `about` has of the lesson: for who does not fold every record in. Policy and revocations
+    /// are this tally's.
+    pub fn standing_in(&self, about: &Self, id: &LessonId) -> Option<Standing> {
         about.lessons.get(id).map(|claims| self.standing_by(claims))
+    }
+
+    /// A record that teaches the lesson and counts, if there is one: that of the last author whose teaching is live.
+    pub fn teaching(&self, id: &LessonId) -> Option<RecordId> {
+        self.teaching_in(self, id)
+    }
+
+    /// As [`Tally::teaching`], by what `about` has of the lesson.
+    pub fn teaching_in(&self, about: &Self, id: &LessonId) -> Option<RecordId> {
+        let live = |(author, latest): &(&AuthorId, &Latest<Teaching>)| {
+            matches!(latest.value, Teaching::Taught(_)) && self.counts(author, &latest.rank)
+        };
+        about.lessons.get(id)?.teachings.iter().rev().find(live).map(|(_, latest)| latest.rank.1)
+    }
+
+    /// Whether the owner lets a claim of this rank count.
+    fn counts(&self, author: &AuthorId, rank: &Rank) -> bool {
+        self.revoked_after(author).is_none_or(|keep| rank.0 <= keep)
+    }
+
+    /// Takes in another tally of the same bank: the meaning of the records of both.
+    pub fn merge(&mut self, other: Self) {
+        fn keep_all<K: Ord, T>(ours: &mut BTreeMap<K, Latest<T>>, theirs: BTreeMap<K, Latest<T>>) {
+            theirs.into_iter().for_each(|(key, latest)| keep_latest(ours, key, latest.rank, latest.value));
+        }
+        if let Some(theirs) = other.policy
+            && self.policy.as_ref().is_none_or(|ours| ours.rank < theirs.rank)
+        {
+            self.policy = Some(theirs);
+        }
+        keep_all(&mut self.revoked, other.revoked);
+        keep_all(&mut self.rotated, other.rotated);
+        keep_all(&mut self.succeeds, other.succeeds);
+        for (lesson, claims) in other.lessons {
+            let ours = self.lessons.entry(lesson).or_default();
+            keep_all(&mut ours.teachings, claims.teachings);
+            keep_all(&mut ours.ratings, claims.ratings);
+            keep_all(&mut ours.disputes, claims.disputes);
+            keep_all(&mut ours.endorsements, claims.endorsements);
+        }
     }
 
     fn standing_by(&self, claims: &LessonClaims) -> Standing {
         let default = Policy::default();
         let policy = self.policy.as_ref().map_or(&default, |p| &p.value);
-        let counts = |author: &AuthorId, rank: &Rank| self.revoked_after(author).is_none_or(|keep| rank.0 <= keep);
+        let counts = |author: &AuthorId, rank: &Rank| self.counts(author, rank);
         let is_curator = |a: &AuthorId| *a == self.owner || policy.curators.binary_search(a).is_ok();
 
         let mut authors = Vec::new();
@@ -472,7 +510,25 @@ mod tests {
                 records.iter().cloned().partition(|record| record.claim().lesson_id().is_some());
             let all = tally(&records);
             prop_assert_eq!(all.speaks_of(&LESSON), !about.is_empty());
-            prop_assert_eq!(all.standing(&LESSON), tally(&ruling).standing_of(&LESSON, &about));
+            let (ruling, about) = (tally(&ruling), tally(&about));
+            prop_assert_eq!(all.standing(&LESSON), ruling.standing_in(&about, &LESSON));
+            prop_assert_eq!(all.teaching(&LESSON), ruling.teaching_in(&about, &LESSON));
+            // And it names a record that teaches the lesson, by an author whose teaching is live.
+            let named = all.teaching(&LESSON).map(|id| records.iter().find(|record| record.id() == id).unwrap());
+            let authors = all.standing(&LESSON).map(|standing| standing.authors).unwrap_or_default();
+            prop_assert_eq!(named.map(Record::author), authors.last().copied());
+            let teaches = named.is_none_or(|record| matches!(record.claim(), Claim::Taught { .. }));
+            prop_assert!(teaches);
+        }
+
+        #[test]
+        fn two_tallies_together_are_the_tally_of_both_sets(
+            records in proptest::collection::vec(any_record(), 0..20), cut in 0usize..20, back in 0usize..5,
+        ) {
+            let cut = cut.min(records.len());
+            let (mut one, other) = (tally(&records[..cut]), tally(&records[cut.saturating_sub(back)..]));
+            one.merge(other);
+            prop_assert_eq!(one, tally(&records));
         }
     }
 }

@@ -105,6 +105,10 @@ const SETTING_PREFIX: &str = "bank:";
 const SETTING_OWN: &str = "bank:own-authors";
 const SETTING_SEQ_FLOOR: &str = "bank:seq-floor";
 const SETTING_MARKER: &str = "bank:marker";
+/// Set while text that was forgotten is still in the database file.
+const SETTING_REWRITE_OWED: &str = "bank:rewrite-owed";
+/// Set while what was made of such text may still be in the catalogue's files.
+const SETTING_TRACES_OWED: &str = "bank:traces-owed";
 /// Waste of less than this is not worth a rewrite: what sled takes for a few of its segments.
 const REWRITE_ABOVE_BYTES: u64 = 128 * 1024 * 1024;
 /// Room for an owner, a name and their lengths.

@@ -5,6 +5,7 @@
 //! disk; a hit is read from there, and so are the records about it that came before this opening. A lesson whose text would
 //! be redacted here is kept in the set but not shown: it came from a node with older rules, or from one that does not care.
 
+mod said;
 mod same;
 mod second;
 mod shelf;
@@ -12,7 +13,8 @@ pub(crate) mod stored;
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
@@ -21,9 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use folklore_protocol::{
-    AuthorId, BankId, Lesson, LessonId, LessonKind, LocalPolicy, Policy, Record, RecordId, Standing, State,
-};
+use folklore_protocol::{AuthorId, BankId, Lesson, LessonId, LessonKind, Policy, Record, RecordId, Standing, State};
 
 use crate::{
     bank::{BankInfo, Store},
@@ -31,9 +31,10 @@ use crate::{
     error::ReadError,
     index::SlotSet,
     learn,
-    recall::{EmptyReason, External, Keys, QueryReading, RankOptions, Ranker, Scored, Source, gate::Gate},
+    recall::{self, EmptyReason, External, Keys, QueryReading, RankOptions, Ranker, Scored, Source, gate::Gate},
     redact::{Classes, fires},
     run::Run,
+    sections::Writer,
 };
 
 use second::prepare;
@@ -68,6 +69,8 @@ pub struct Catalogue {
     inner: RwLock<Inner>,
     /// Held by who writes the file.
     saving: Mutex<()>,
+    /// Held by who opens a space of vectors, or erases vectors in all of them. Taken before `inner`.
+    spaces: Mutex<()>,
     /// What the file lacked when it was last written.
     unsaved_then: AtomicUsize,
     opening: Opening,
@@ -203,6 +206,27 @@ pub enum FindError {
     Several(String, usize),
 }
 
+/// Where traces of lessons that were forgotten may still be, in words. Nothing of them is found any more.
+#[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.lines().join("; "))]
+pub struct TracesLeft {
+    /// Spaces of vectors that could not be written, and why.
+    vectors: Vec<String>,
+    /// Why the catalogue's file could neither be written anew nor removed.
+    words: Option<String>,
+}
+
+impl TracesLeft {
+    /// Each place with the reason.
+    pub fn lines(&self) -> Vec<String> {
+        let vectors = self.vectors.iter().map(|why| format!("vectors of it may still be on disk: {why}"));
+        let words = self.words.iter().map(|why| {
+            format!("the catalogue's file could not be written anew ({why}): it may still have words of it")
+        });
+        vectors.chain(words).collect()
+    }
+}
+
 impl Catalogue {
     /// Reads the whole store. `me` is this node, whose own teaching it trusts. Vectors are made anew and kept in memory.
     pub fn load(store: Store, me: AuthorId) -> Result<Self, ReadError> {
@@ -269,9 +293,15 @@ impl Catalogue {
             }
         }
         opening.file += lap();
-        store.for_each_lesson_from(first, |lesson| inner.add_lesson(lesson))?;
+        let mut bodies = BTreeSet::new();
+        store.for_each_lesson_from(first, |lesson| {
+            // What records say of it may all be in the file.
+            if inner.add_lesson(lesson) && first > 0 {
+                bodies.insert(lesson.id());
+            }
+        })?;
         for info in store.banks() {
-            let (mut touched, mut ruled) = (BTreeSet::new(), false);
+            let (mut touched, mut ruled) = (bodies.clone(), false);
             store.for_each_record_from(&info.id, first, |record| {
                 touched.extend(inner.apply(&store, record));
                 ruled |= inner.rules(record);
@@ -294,9 +324,15 @@ impl Catalogue {
             second: RwLock::default(),
             inner: RwLock::new(inner),
             saving: Mutex::default(),
+            spaces: Mutex::default(),
             unsaved_then: AtomicUsize::new(0),
             opening,
         };
+        if catalogue.store.traces_owed().is_some()
+            && let Err(error) = catalogue.forget(&[])
+        {
+            tracing::warn!(%error, "traces of lessons that were forgotten are still on disk; the next start tries again");
+        }
         catalogue.save_if_far_behind();
         Ok(catalogue)
     }
@@ -307,18 +343,26 @@ impl Catalogue {
     }
 
     /// Writes what the next opening would otherwise read out of every lesson to a file; where vectors are kept in memory there is
-    /// none. Recall goes on meanwhile; what is learned waits. A catalogue that is dropped does it by itself, and one that
-    /// learns much, now and then.
+    /// none. A catalogue that is dropped does it by itself, and one that learns much, now and then.
+    ///
+    /// While it is put together recall goes on and what is learned waits; once something waits so, recall does too. Nobody waits
+    /// for its syncs, which take most of the time on a slow disk.
     ///
     /// # Errors
     /// When the file system refuses. The file before is as it was.
     pub fn save(&self) -> std::io::Result<()> {
         let Some(dir) = &self.vectors else { return Ok(()) };
         let _one = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
-        let inner = self.read();
-        inner.save(&dir.join(FILE), &self.store, &self.me)?;
-        self.unsaved_then.store(inner.unsaved(), Ordering::Relaxed);
+        let (file, unsaved) = self.put_together(dir)?;
+        file.finish()?;
+        self.unsaved_then.store(unsaved, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The file up to its end, and what it lacks. The syncs at its end are done with no lock held.
+    fn put_together(&self, dir: &Path) -> std::io::Result<(Writer, usize)> {
+        let inner = self.read();
+        Ok((inner.write(&dir.join(FILE), &self.store, &self.me)?, inner.unsaved()))
     }
 
     /// What the file lacks: lessons and records.
@@ -366,9 +410,8 @@ impl Catalogue {
     pub fn learn(&self, bank: &BankId, records: &[Record], lessons: &[Lesson]) -> bool {
         let mut inner = self.write();
         // What was forgotten is not stored either, whoever sends it.
-        for lesson in lessons.iter().filter(|lesson| !self.store.is_forgotten(&lesson.id())) {
-            inner.add_lesson(lesson);
-        }
+        let taken = lessons.iter().filter(|lesson| !self.store.is_forgotten(&lesson.id()));
+        let new: BTreeSet<LessonId> = taken.filter(|lesson| inner.add_lesson(lesson)).map(Lesson::id).collect();
         let mut touched: BTreeSet<LessonId> = lessons.iter().map(Lesson::id).collect();
         let mut ruled = false;
         for record in records {
@@ -383,27 +426,57 @@ impl Catalogue {
             touched = inner.read_all_claims(&self.store, bank);
         }
         inner.refresh(&self.store, bank, touched, &self.me);
+        // A text is one for all banks: others may have waited for it too.
+        if !new.is_empty() {
+            let others: Vec<BankId> = inner.banks().map(|(_, s)| s.info.id).filter(|other| other != bank).collect();
+            others.iter().for_each(|other| inner.refresh(&self.store, other, new.clone(), &self.me));
+        }
         drop(inner);
         self.save_if_far_behind();
         ruled
     }
 
-    /// Takes forgotten lessons out of everything: they are shown nowhere, their vectors are overwritten and their words are
-    /// in no file. What records say of them stays. To be called once the store has forgotten them.
+    /// Takes forgotten lessons out of everything: they are shown nowhere, their vectors are overwritten, those of embedders that
+    /// are not in use too, and their words are in no file. What records say of them stays. To be called once the store has
+    /// forgotten them. What an earlier call did not come to, because the process ended, is done too; opening does that as well.
     ///
     /// # Errors
-    /// When the catalogue's file cannot be written anew. It is removed then, if that can be done.
-    pub fn forget(&self, lessons: &[LessonId]) -> std::io::Result<()> {
+    /// Where traces of them may still be. All that could be done is done; it is tried again at the next opening.
+    pub fn forget(&self, lessons: &[LessonId]) -> Result<(), TracesLeft> {
+        let _alone = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let owed = self.store.traces_owed();
+        let mut left = TracesLeft::default();
         let mut inner = self.write();
-        lessons.iter().for_each(|id| {
+        // Asked under the lock: what is taught again meanwhile is taken in after this, and is not to go.
+        let forgotten = self.store.forgotten();
+        lessons.iter().filter(|id| forgotten.contains(id)).for_each(|id| {
             inner.forget(id);
         });
+        let ids: HashSet<[u8; 32]> = forgotten.into_iter().map(|id| id.0).collect();
+        left.vectors.extend(inner.ranker.erase(&ids).err().map(|error| error.to_string()));
+        let open: Vec<EmbedderIdentity> = inner.ranker.spaces_on_disk().cloned().collect();
         drop(inner);
-        self.save().inspect_err(|_| {
-            if let Some(dir) = &self.vectors {
-                std::fs::remove_file(dir.join(FILE)).ok();
+        if let Some(vectors) = &self.vectors {
+            left.vectors.extend(recall::erase_elsewhere(vectors, &open, &ids));
+            if let Err(error) = self.save() {
+                tracing::warn!(%error, "the catalogue's file was not written and is removed, since it has words of lessons forgotten");
+                let removed = std::fs::remove_file(vectors.join(FILE));
+                left.words = removed.err().filter(|e| e.kind() != ErrorKind::NotFound).map(|_| error.to_string());
             }
-        })
+        }
+        match (left.vectors.is_empty() && left.words.is_none(), owed) {
+            (false, _) => Err(left),
+            (true, Some(owed)) => {
+                self.store.traces_gone(owed);
+                Ok(())
+            }
+            (true, None) => Ok(()),
+        }
+    }
+
+    /// Whether the text of a lesson is here.
+    pub fn holds(&self, id: &LessonId) -> bool {
+        self.read().slot(id).is_some()
     }
 
     /// A number that goes up whenever the policy in force in a bank, or a revocation, may have changed.
@@ -438,7 +511,7 @@ impl Catalogue {
     /// Whether a bank holds a live teaching of a lesson.
     pub fn teaches(&self, bank: &BankId, id: &LessonId) -> bool {
         let inner = self.read();
-        inner.number(bank).and_then(|number| inner.standing(&self.store, number, id)).is_some_and(|s| !s.withdrawn)
+        inner.number(bank).and_then(|number| inner.is_withdrawn_in(&self.store, number, id)) == Some(false)
     }
 
     /// The lessons nearest to a task, of this node's banks and of what peers offered, scored by one measure.
@@ -603,10 +676,13 @@ impl Catalogue {
         let recalled = self.recall(query, &wish, &[])?;
         let mut out = Vec::new();
         for hit in recalled.hits {
-            let id = hit.lesson.id();
-            let teaches = |r: &Record| r.claim().body() == Some(id) && hit.standing.authors.contains(&r.author());
-            if let Some(record) = self.claims(bank, &id)?.into_iter().rev().find(teaches) {
-                out.push((record, hit.lesson));
+            let teaching = {
+                let inner = self.read();
+                inner.number(bank).and_then(|number| inner.said(&self.store, number, &hit.lesson.id()).teaching)
+            };
+            match teaching.map_or(Ok(None), |id| self.store.record(&id)) {
+                Ok(record) => out.extend(record.map(|record| (record, hit.lesson))),
+                Err(error) => tracing::error!(%error, "a record that teaches a lesson could not be read"),
             }
         }
         Ok(out)
@@ -640,10 +716,8 @@ impl Catalogue {
     /// How a lesson stands: in the bank named, or else in the first one, by id, that speaks of it.
     pub fn standing(&self, id: &LessonId, bank: Option<&BankId>) -> Option<(BankId, State, Standing)> {
         let inner = self.read();
-        let secret = inner.entry(id).is_some_and(|e| e.secret != 0);
         inner.banks().filter(|(_, s)| bank.is_none_or(|b| *b == s.info.id)).find_map(|(number, shelf)| {
-            let standing = inner.standing(&self.store, number, id)?;
-            let (state, _) = shelf.tally.view(&standing, &LocalPolicy { me: self.me }, secret);
+            let (state, standing) = inner.taken(&self.store, number, id, &self.me)?;
             Some((shelf.info.id, state, standing))
         })
     }

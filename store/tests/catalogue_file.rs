@@ -60,13 +60,23 @@ impl World {
 
     fn say(&mut self, catalogue: Option<&Catalogue>, bank: usize, n: u8, claim: Claim, body: Option<Lesson>) {
         self.seq += 1;
-        let bank = self.banks[bank].id;
-        let record = Record::sign(&key(n), bank, self.seq, 0, claim).unwrap();
+        let record = Record::sign(&key(n), self.banks[bank].id, self.seq, 0, claim).unwrap();
+        self.receive(catalogue, record, body);
+    }
+
+    fn receive(&self, catalogue: Option<&Catalogue>, record: Record, body: Option<Lesson>) {
+        let bank = record.bank();
         let incoming = Incoming { record: record.clone(), body: body.clone() };
         self.store.admit(bank, vec![incoming]).unwrap();
         if let Some(catalogue) = catalogue {
             catalogue.learn(&bank, &[record], body.as_slice());
         }
+    }
+
+    /// Whether a catalogue lists a lesson.
+    fn lists(&self, catalogue: &Catalogue, bank: usize, n: u32) -> bool {
+        let wish = Wish { bank: Some(self.banks[bank].id), ..Wish::default() };
+        catalogue.list(&wish, 0, 100).unwrap().0.iter().any(|listed| listed.lesson.id() == lesson(n).id())
     }
 
     fn teach(&mut self, catalogue: Option<&Catalogue>, bank: usize, n: u32) {
@@ -159,6 +169,41 @@ fn a_catalogue_opened_from_its_file_shows_what_one_that_read_everything_shows() 
     third.save().unwrap();
     drop(third);
     assert_eq!(shown(&world.open(), &world), without_file(&world));
+}
+
+#[test]
+fn a_text_that_came_after_the_file_for_a_record_before_it_is_shown_at_the_next_openings() {
+    let mut world = World::new();
+    let first = world.open();
+    world.fill(Some(&first));
+    first.save().unwrap();
+    let record = first.claims(&world.banks[0].id, &lesson(1000).id()).unwrap().remove(0);
+    assert!(!world.lists(&first, 0, 1000));
+    // The record is known already, so it is only its text that is new. And one of which the catalogue never hears.
+    world.receive(Some(&first), record, Some(lesson(1000)));
+    world.say(Some(&first), 1, 4, Claim::Taught { lesson_id: lesson(99).id(), evidence: Evidence::told("test") }, None);
+    first.save().unwrap();
+    world.store.put_bodies(&[lesson(99)]).unwrap();
+    assert!(world.lists(&first, 0, 1000));
+    drop(first);
+    let second = world.open();
+    assert!(second.opening().from_file && world.lists(&second, 0, 1000) && world.lists(&second, 1, 99));
+    assert_eq!(shown(&second, &world), without_file(&world));
+    second.save().unwrap();
+    drop(second);
+    assert_eq!(shown(&world.open(), &world), without_file(&world));
+}
+
+#[test]
+fn a_text_that_came_for_one_bank_is_shown_in_every_bank_that_waited_for_it() {
+    let mut world = World::new();
+    let catalogue = world.open();
+    world.fill(Some(&catalogue));
+    // Two banks have a record that names it; its text comes with another record in the second.
+    let teaching = || Claim::Taught { lesson_id: lesson(1000).id(), evidence: Evidence::told("person") };
+    world.say(Some(&catalogue), 1, 4, teaching(), Some(lesson(1000)));
+    assert!(world.lists(&catalogue, 1, 1000) && world.lists(&catalogue, 0, 1000));
+    assert_eq!(shown(&catalogue, &world), without_file(&world));
 }
 
 #[test]

@@ -333,6 +333,9 @@ pub struct ForgetResponse {
     pub id: String,
     /// Whether its text was here and is erased; false if there was none. It is remembered as forgotten in both cases.
     pub erased: bool,
+    /// Whether it was forgotten before. What that could not erase then is erased too, but for what is `left`.
+    #[serde(default)]
+    pub again: bool,
     /// Where bytes of the text may still lie in this home, and why, in words. Empty: nowhere.
     pub left: Vec<String>,
 }

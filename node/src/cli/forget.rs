@@ -18,7 +18,12 @@ pub(super) async fn run(args: ForgetArgs, context: &mut Context) -> Answer<u8> {
 }
 
 fn text(response: &ForgetResponse) -> String {
-    let what = if response.erased { "its text is erased here" } else { "its text was not here" };
+    let what = match (response.erased, response.again) {
+        (true, _) => "its text is erased here",
+        (false, true) if response.left.is_empty() => "it was before, and nothing of its text is left here",
+        (false, true) => "it was before",
+        (false, false) => "its text was not here",
+    };
     let mut out = format!("{} is forgotten: {what}, and no peer brings it back", response.id);
     for left in &response.left {
         out.push_str("\nbut ");

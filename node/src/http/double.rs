@@ -331,7 +331,7 @@ impl MemoryApi for Double {
 
     async fn forget(&self, request: ForgetRequest) -> Answer<ForgetResponse> {
         self.note(&request);
-        Ok(ForgetResponse { id: LESSON.into(), erased: true, left: Vec::new() })
+        Ok(ForgetResponse { id: LESSON.into(), erased: true, again: false, left: Vec::new() })
     }
 
     async fn bank_list(&self) -> Answer<BankListResponse> {

@@ -70,7 +70,7 @@ impl Memory {
         }
         let id = lesson.id();
         let (held, merged) = self.settled(&bank.id, &mut Fresh::default(), lesson)?;
-        let new = !merged && !self.0.catalogue.teaches(&bank.id, &id);
+        let new = !merged && !(self.0.catalogue.teaches(&bank.id, &id) && self.0.catalogue.holds(&id));
         let claim = Claim::Taught { lesson_id: held.id(), evidence: evidence.normalised() };
         let merged_into = merged.then(|| held.id().to_string());
         self.claim(&bank, vec![(claim, Some(held))])?;
@@ -112,15 +112,26 @@ impl Memory {
         written: Written,
         bodies: Vec<Option<Lesson>>,
     ) -> Answer<(Vec<Record>, Vec<folklore_store::runs::RunOutcome>)> {
-        let mut fresh: Vec<(Record, Option<Lesson>)> = Vec::new();
+        let (mut fresh, mut records) = (Vec::new(), Vec::new());
         for (outcome, body) in written.claims.into_iter().zip(bodies) {
-            if let ClaimOutcome::Written(record) = outcome {
-                fresh.push((record, body));
+            match outcome {
+                ClaimOutcome::Written(record) => {
+                    records.push(record.clone());
+                    fresh.push((record, body));
+                }
+                // Said before, but its text was forgotten here, or lost, and is back with this.
+                ClaimOutcome::Known(id) => {
+                    if let Some(body) = body.filter(|body| !self.0.catalogue.holds(&body.id()))
+                        && let Some(record) = self.0.store.record(&id).map_err(read_failed)?
+                    {
+                        fresh.push((record, Some(body)));
+                    }
+                }
             }
         }
-        let records: Vec<Record> = fresh.iter().map(|(record, _)| record.clone()).collect();
+        let told: Vec<Record> = fresh.iter().map(|(record, _)| record.clone()).collect();
         let lessons: Vec<Lesson> = fresh.iter().filter_map(|(_, lesson)| lesson.clone()).collect();
-        self.0.catalogue.learn(bank, &records, &lessons);
+        self.0.catalogue.learn(bank, &told, &lessons);
         if !fresh.is_empty() {
             self.0.metrics.committed();
             self.0.engine.event_blocking(engine::published(*bank, fresh)).map_err(stopping)?;
@@ -194,21 +205,20 @@ impl Memory {
     /// Erases the text; what the records say of the lesson stays, so that this node and its peers go on agreeing.
     pub(super) fn forget_now(&self, request: &api::ForgetRequest) -> Answer<api::ForgetResponse> {
         let id = self.lesson(&request.id)?;
+        let again = self.0.store.is_forgotten(&id);
         let forgotten = self.0.store.forget(&[id]).map_err(write_failed)?;
         let mut left = Vec::new();
         if let Some(error) = forgotten.not_rewritten {
             left.push(format!("bytes of it stay in the database file until that is rewritten: {error}"));
         }
-        if let Err(error) = self.0.catalogue.forget(&[id]) {
-            left.push(format!(
-                "the catalogue's file could not be written anew ({error}): it may still have words of it"
-            ));
+        if let Err(traces) = self.0.catalogue.forget(&[id]) {
+            left.extend(traces.lines());
         }
         let aside = |name: String| {
-            format!("{name} in the store was put aside by an earlier recovery and may have it: delete it")
+            format!("{name} in the store was put aside by an earlier recovery or rewrite and may have it: delete it")
         };
         left.extend(forgotten.copies.into_iter().map(aside));
-        Ok(api::ForgetResponse { id: id.to_string(), erased: forgotten.erased > 0, left })
+        Ok(api::ForgetResponse { id: id.to_string(), erased: forgotten.erased > 0, again, left })
     }
 
     fn standing_of(&self, id: LessonId, bank: &StoreBank) -> Answer<api::StandingResponse> {

@@ -2,35 +2,49 @@
 //!
 //! In the place of a body's frame comes one that says that it was erased and whose it was, under the same key and a later
 //! generation: so carving does not bring the body back, the count stays what it was, and the bank remembers what it must not take
-//! again from a peer. The bytes themselves are gone from the file once the database is [rewritten](Store::rewrite).
+//! again from a peer. The bytes themselves are gone from the file once the database is [rewritten](Store::rewrite), and what was
+//! made of the text once the catalogue has erased it. Both are owed from the same group on: a setting says so until it is
+//! done, whatever comes in between.
 
-use std::{collections::BTreeMap, fs};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs,
+    sync::PoisonError,
+};
 
 use folklore_protocol::lesson::LessonId;
 
-use super::{RewriteError, Store, facts::Fact, write::Plan};
+use super::{RewriteError, SETTING_REWRITE_OWED, SETTING_TRACES_OWED, Store, facts::Fact, write::Plan};
 use crate::{
     error::{ReadError, WriteError},
     frame::{self, Frame, Key, Kind, Tree},
 };
 
+/// How the names of copies begin: put aside by an opening, or left by a rewrite that could not remove it.
+const COPIES: [&str; 3] = ["bank.damaged", "bank.quarantine", "bank.old"];
 /// Lessons that a bank remembers as forgotten: each takes a hundred bytes on disk and as many in memory.
 pub const MAX_FORGOTTEN: usize = 100_000;
+
+/// Times that a rewrite after forgetting is begun again because another forgetting came in between.
+const OVERTAKEN_MAX: usize = 3;
 
 /// What forgetting came to. The lessons are shown nowhere, and no peer brings them back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forgotten {
     /// Lessons whose text was here and is erased.
     pub erased: usize,
-    /// Why bytes of it are still in the database file, if they are. They go with the next rewrite.
+    /// Why bytes of it are still in the database file, if they are. They go with the next rewrite, which the bank tries again
+    /// by itself.
     pub not_rewritten: Option<RewriteError>,
-    /// Copies of damaged files that an earlier opening put aside, which may hold the text too: nothing damaged is deleted.
+    /// Copies of files that an earlier opening put aside, or that could not be removed, which may hold the text too: nothing
+    /// damaged is deleted.
     pub copies: Vec<String>,
 }
 
 impl Store {
-    /// Erases the bodies of lessons, durably, and rewrites the database without them. What is not here is remembered as
-    /// forgotten all the same. A lesson that this node teaches again is no longer forgotten.
+    /// Erases the bodies of lessons, durably, and rewrites the database without them, and without those of which an earlier
+    /// attempt could not. What is not here is remembered as forgotten all the same. A lesson that this node teaches again is no
+    /// longer forgotten.
     ///
     /// # Errors
     /// State unchanged, except after [`WriteError::Stopped`].
@@ -40,8 +54,55 @@ impl Store {
             store.settle_queue()?;
             plan.forget(store, lessons)
         })?;
-        let not_rewritten = if erased > 0 { self.rewrite().err() } else { None };
+        let not_rewritten = self.rewrite_if_owed().err();
         Ok(Forgotten { erased, not_rewritten, copies: self.copies_aside() })
+    }
+
+    /// Rewrites the database if forgotten text is still in it.
+    pub(super) fn rewrite_if_owed(&self) -> Result<(), RewriteError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let one = self.0.rewriting.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.rewrite_owed().is_none() {
+                return Ok(());
+            }
+            match self.rewrite_alone(&one) {
+                Err(RewriteError::Overtaken) if tries < OVERTAKEN_MAX => {}
+                done => return done.map(drop),
+            }
+        }
+    }
+
+    /// The number of the last forgetting since which the database was not rewritten; `None` if none is.
+    pub(super) fn rewrite_owed(&self) -> Option<u64> {
+        owed(&self.setting(SETTING_REWRITE_OWED)?)
+    }
+
+    /// The number of the last forgetting whose traces outside of the bank may still be there; `None` if none may.
+    pub(crate) fn traces_owed(&self) -> Option<u64> {
+        owed(&self.setting(SETTING_TRACES_OWED)?)
+    }
+
+    /// Says that traces of what is forgotten are gone, up to the forgetting of this [number](Store::traces_owed).
+    pub(crate) fn traces_gone(&self, number: u64) {
+        self.paid(SETTING_TRACES_OWED, number);
+    }
+
+    /// Notes that what is owed under a setting is done up to a number. Should that fail, it is done once more.
+    pub(super) fn paid(&self, setting: &'static str, number: u64) {
+        let noted = self.group(|_, plan| {
+            let last = plan.index.settings.get(setting).and_then(|held| owed(&held.value));
+            if last == Some(number) { plan.setting(setting, &[]) } else { Ok(()) }
+        });
+        if let Err(error) = noted {
+            tracing::warn!(%error, setting, "it could not be noted that a forgetting is done; it is done again at the next start");
+        }
+    }
+
+    /// All lessons that are forgotten here.
+    pub(crate) fn forgotten(&self) -> HashSet<LessonId> {
+        self.index().forgotten.clone()
     }
 
     /// Whether a lesson was forgotten here, and not taught again since.
@@ -49,15 +110,19 @@ impl Store {
         self.index().forgotten.contains(id)
     }
 
-    /// Names of what earlier openings put aside.
+    /// Names of copies of the bank's files.
     fn copies_aside(&self) -> Vec<String> {
         let names = fs::read_dir(&self.0.disk.paths.dir).into_iter().flatten().flatten();
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut aside: Vec<String> =
-            names.filter(|name| name.starts_with("bank.damaged") || name.starts_with("bank.quarantine")).collect();
+        let mut aside: Vec<String> = names.filter(|name| COPIES.iter().any(|copy| name.starts_with(copy))).collect();
         aside.sort();
         aside
     }
+}
+
+/// The number that a setting says is owed; an empty one says that nothing is.
+fn owed(value: &[u8]) -> Option<u64> {
+    value.first_chunk().map(|number| u64::from_le_bytes(*number))
 }
 
 impl Plan<'_> {
@@ -122,6 +187,12 @@ impl Plan<'_> {
         }
         for (first, bytes) in packs {
             self.change(frame::pack_key(first).to_vec(), Some(bytes));
+        }
+        if erased > 0 {
+            for name in [SETTING_REWRITE_OWED, SETTING_TRACES_OWED] {
+                let last = self.index.settings.get(name).and_then(|held| owed(&held.value)).unwrap_or(0);
+                self.setting(name, &(last + 1).to_le_bytes())?;
+            }
         }
         Ok(erased)
     }

@@ -1,5 +1,5 @@
 //! The keeper: the bank's own thread. It takes writes again after a disk was full, and has the database rewritten when too
-//! much of its file is waste.
+//! much of its file is waste, or when text that was forgotten is still in it.
 
 use std::{
     fs::File,
@@ -103,9 +103,13 @@ fn run(store: &Store, signal: &Signal) {
             }
         }
         (retry, retry_at) = (FIRST_RETRY, None);
-        if store.wasteful() && Instant::now() >= no_rewrite_before {
-            match store.rewrite() {
-                Ok(done) => tracing::info!("the bank's database was rewritten: {done}"),
+        let owed = store.rewrite_owed().is_some();
+        if (owed || store.wasteful()) && Instant::now() >= no_rewrite_before {
+            // What a forgetting is rewriting just now is not owed any more once its turn is over.
+            let done = if owed { store.rewrite_if_owed().map(|()| None) } else { store.rewrite().map(Some) };
+            match done {
+                Ok(Some(done)) => tracing::info!("the bank's database was rewritten: {done}"),
+                Ok(None) => tracing::info!("the bank's database has no forgotten text any more"),
                 Err(error) => {
                     no_rewrite_before = Instant::now() + REWRITE_PAUSE;
                     tracing::warn!(%error, "the bank's database could not be rewritten; it goes on as it is");

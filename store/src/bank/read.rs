@@ -242,6 +242,30 @@ impl Store {
         self.read_records(&self.arrivals(bank), |record| f(record))
     }
 
+    /// Calls `f` with the records of these ids that are here and can be read, in no order, some of them more than once; says
+    /// whether that is all of them.
+    pub(crate) fn each_readable(&self, ids: impl Iterator<Item = RecordId>, mut f: impl FnMut(&Record)) -> bool {
+        let (mut wanted, mut found) = (0, Vec::new());
+        let durable = self.0.queue.durable();
+        {
+            let index = self.index();
+            for id in ids {
+                wanted += 1;
+                found
+                    .extend(index.records.get(&id).filter(|arrival| **arrival < durable).map(|arrival| (*arrival, id)));
+            }
+        }
+        let mut whole = found.len() == wanted;
+        // Neighbours lie in one pack.
+        found.sort_unstable();
+        if self.read_records(&found, &mut f).is_err() {
+            whole = false;
+            let mut reader = Reader::new(self);
+            found.iter().filter_map(|(arrival, id)| reader.record(*arrival, id).ok()).for_each(|record| f(&record));
+        }
+        whole
+    }
+
     /// Calls `f` with the records of these arrival numbers, in order.
     pub(super) fn read_records(
         &self,

@@ -17,7 +17,7 @@ use std::{
 };
 
 use super::{
-    SETTING_MARKER, Store,
+    SETTING_MARKER, SETTING_REWRITE_OWED, Store,
     count::Tally,
     facts::Fact,
     keeper::Upkeep,
@@ -131,8 +131,15 @@ impl Store {
     /// # Errors
     /// The bank goes on with the old database, except after [`WriteError::Stopped`].
     pub fn rewrite(&self) -> Result<Rewritten, RewriteError> {
-        let _one = self.0.rewriting.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = self.0.rewriting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.rewrite_alone(&one)
+    }
+
+    /// As [`Store::rewrite`], for who holds the lock of the one rewrite at a time.
+    pub(super) fn rewrite_alone(&self, _one: &MutexGuard<'_, ()>) -> Result<Rewritten, RewriteError> {
         self.writable()?;
+        // Read before anything is copied: of what is forgotten meanwhile the copy may have the text.
+        let owed = self.rewrite_owed();
         self.0.upkeep().rewriting = true;
         let noting = Noting(self);
         let before = self.0.disk.file_bytes();
@@ -145,6 +152,9 @@ impl Store {
         }
         fs::remove_dir_all(&paths.old).ok();
         let done = done.map(|()| Rewritten { before, after: self.0.disk.file_bytes() });
+        if let (Ok(_), Some(owed)) = (&done, owed) {
+            self.paid(SETTING_REWRITE_OWED, owed);
+        }
         let upkeep: &mut Upkeep = &mut self.0.upkeep();
         match &done {
             Ok(rewritten) => {

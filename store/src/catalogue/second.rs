@@ -1,6 +1,9 @@
 //! The second space of vectors: an embedder beside the built-in one, filled from outside.
 
-use std::{ops::Bound, sync::Arc};
+use std::{
+    ops::Bound,
+    sync::{Arc, PoisonError},
+};
 
 use folklore_protocol::LessonId;
 
@@ -43,6 +46,7 @@ impl Catalogue {
     /// this one. Those that are on disk from before count; the others [wait](Catalogue::unembedded). Returns what was damaged,
     /// in words.
     pub fn use_embedder(&self, embedder: Arc<dyn Embedder>, gate: Gate) -> Vec<String> {
+        let _alone = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inner = self.write();
         // What would be redacted does not leave this node, and is not shown either.
         let shown = |(slot, entry): (usize, &Entry)| {

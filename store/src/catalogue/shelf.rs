@@ -5,11 +5,9 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
 };
 
-use folklore_protocol::{
-    AuthorId, BankId, Claim, Lesson, LessonId, LessonKind, LocalPolicy, Record, RecordId, Standing, State, Tally,
-};
+use folklore_protocol::{AuthorId, BankId, Lesson, LessonId, LessonKind, Record, RecordId, State, Tally};
 
-use super::{Wish, secret_in, stored::StoredClaims, task_key};
+use super::{Wish, said::Kept, secret_in, stored::StoredClaims, task_key};
 use crate::{
     bank::{BankInfo, Store},
     index::SlotSet,
@@ -33,6 +31,8 @@ pub(super) struct Inner {
     pub stored: StoredClaims,
     /// Slots that wait for their vectors in the second space, if there is one.
     pub waiting: Option<BTreeSet<u32>>,
+    /// What was read from disk of how lessons stand.
+    pub said: Kept,
 }
 
 /// A lesson, its text aside.
@@ -58,7 +58,7 @@ impl Entry {
         self.view.iter().chain(&self.more_views)
     }
 
-    fn set_view(&mut self, shelf: u16, view: Option<View>) {
+    pub(super) fn set_view(&mut self, shelf: u16, view: Option<View>) {
         let mut views: Vec<View> = self.views().copied().filter(|v| v.shelf != shelf).chain(view).collect();
         self.view = if views.is_empty() { None } else { Some(views.remove(0)) };
         self.more_views = views;
@@ -94,7 +94,7 @@ pub(super) struct Shelf {
 /// Where a record stands among those about its lesson: the first 8 bytes of its author, its number, its id.
 pub(super) type ClaimKey = (u64, u64, RecordId);
 
-fn author_prefix(author: &AuthorId) -> u64 {
+pub(super) fn author_prefix(author: &AuthorId) -> u64 {
     u64::from_be_bytes(author.0.first_chunk().copied().unwrap_or_default())
 }
 
@@ -187,6 +187,7 @@ impl Inner {
             rules: Vec::new(),
             stored: StoredClaims::default(),
             waiting: None,
+            said: Kept::default(),
         }
     }
 
@@ -277,7 +278,7 @@ impl Inner {
     }
 
     /// Brings the sets of shown slots up to what an entry says.
-    fn show(&mut self, slot: u32) {
+    pub(super) fn show(&mut self, slot: u32) {
         let Some(entry) = self.entries.get(slot as usize) else { return };
         let mut anywhere = false;
         for (number, shelf) in (0u16..).zip(&mut self.shelves) {
@@ -337,16 +338,13 @@ impl Inner {
         self.slot(id).is_some() || self.shelves.iter().any(|s| s.claims.contains_key(id))
     }
 
-    pub fn is_withdrawn(&self, store: &Store, id: &LessonId) -> bool {
-        (0..self.shelves.len() as u16).any(|shelf| self.standing(store, shelf, id).is_some_and(|s| s.withdrawn))
-    }
-
-    /// Takes in the text of a lesson.
-    pub fn add_lesson(&mut self, lesson: &Lesson) {
+    /// Takes in the text of a lesson; false if it is here already. Every bank that speaks of it is to be
+    /// [refreshed](Inner::refresh) then.
+    pub fn add_lesson(&mut self, lesson: &Lesson) -> bool {
         if self.slot(&lesson.id()).is_some() {
-            return;
+            return false;
         }
-        let Ok(slot) = u32::try_from(self.entries.len()) else { return };
+        let Ok(slot) = u32::try_from(self.entries.len()) else { return false };
         // The built-in embedder cannot fail; one that does leaves the lesson to be found by its words.
         if let Err(error) = self.ranker.add_lesson(slot, &lesson.id().0, &lesson.task, &lesson.text()) {
             tracing::warn!(%error, lesson = %lesson.id(), "a lesson is indexed by its words only");
@@ -367,6 +365,7 @@ impl Inner {
             view: None,
             more_views: Vec::new(),
         });
+        true
     }
 
     /// Makes the vectors of a lesson that came out of the file and has none on disk.
@@ -382,16 +381,17 @@ impl Inner {
     pub fn apply(&mut self, store: &Store, record: &Record) -> Option<LessonId> {
         let number = self.number(&record.bank())?;
         let about = record.claim().lesson_id();
-        let known = match &about {
-            None => false,
-            Some(id) => {
-                self.read_claims(store, number, id);
-                let key = claim_key(record);
-                self.slot(id).is_some_and(|slot| self.stored.of(slot, number).any(|stored| stored == key))
-            }
-        };
+        let (mut known, mut whole) = (false, true);
+        if let Some(id) = &about {
+            // All of them or none: where one cannot be read the others are no meaning.
+            whole = self.read_claims(store, number, id);
+            known = self.slot(id).is_some_and(|slot| self.stored.has(slot, number, &claim_key(record)));
+            self.said.drop_one(number, id);
+        }
         let shelf = self.shelves.get_mut(usize::from(number))?;
-        shelf.tally.apply(record);
+        if whole {
+            shelf.tally.apply(record);
+        }
         let new = match about {
             None => shelf.ruling.insert(record.id()),
             Some(id) => !known && shelf.claims.entry(id).or_default().insert(claim_key(record)),
@@ -400,113 +400,12 @@ impl Inner {
         about
     }
 
-    /// Reads the records about a lesson into the tally, unless it has them.
-    fn read_claims(&mut self, store: &Store, number: u16, id: &LessonId) {
-        let Some(shelf) = self.shelves.get(usize::from(number)) else { return };
-        if shelf.tally.speaks_of(id) {
-            return;
-        }
-        let records = self.records_of(store, number, id);
-        if let Some(shelf) = self.shelves.get_mut(usize::from(number)) {
-            records.iter().for_each(|record| shelf.tally.apply(record));
-        }
-    }
-
-    /// Records of a bank about a lesson, by author and number.
-    pub fn claims_of(&self, number: u16, id: &LessonId) -> Vec<ClaimKey> {
-        let stored = self.slot(id).into_iter().flat_map(|slot| self.stored.of(slot, number));
-        let recent = self.shelves.get(usize::from(number)).and_then(|shelf| shelf.claims.get(id));
-        let mut all: Vec<ClaimKey> = stored.chain(recent.into_iter().flatten().copied()).collect();
-        all.sort_unstable();
-        all
-    }
-
-    fn records_of(&self, store: &Store, number: u16, id: &LessonId) -> Vec<Record> {
-        let ids: Vec<RecordId> = self.claims_of(number, id).into_iter().map(|(.., id)| id).collect();
-        let read = |id: &RecordId| {
-            store.record(id).unwrap_or_else(|error| {
-                tracing::error!(%error, record = %id, "a record could not be read");
-                None
-            })
-        };
-        ids.iter().filter_map(read).collect()
-    }
-
-    /// What the records of a bank say of a lesson. Read from disk where the tally does not have them.
-    pub fn standing(&self, store: &Store, number: u16, id: &LessonId) -> Option<Standing> {
-        let shelf = self.shelves.get(usize::from(number))?;
-        if shelf.tally.speaks_of(id) {
-            return shelf.tally.standing(id);
-        }
-        shelf.tally.standing_of(id, &self.records_of(store, number, id))
-    }
-
-    /// Whether an author has said in a bank that a lesson stands, or that it does not.
-    pub fn has_spoken(&self, store: &Store, number: u16, id: &LessonId, author: &AuthorId) -> bool {
-        let Some(shelf) = self.shelves.get(usize::from(number)) else { return false };
-        if shelf.tally.speaks_of(id) {
-            return shelf.tally.has_taught(id, author);
-        }
-        let prefix = author_prefix(author);
-        if !self.claims_of(number, id).iter().any(|(by, ..)| *by == prefix) {
-            return false;
-        }
-        let word = |r: &Record| matches!(r.claim(), Claim::Taught { .. } | Claim::Withdrawn { .. });
-        self.records_of(store, number, id).iter().any(|record| record.author() == *author && word(record))
-    }
-
-    /// Whether a record sets the policy or revokes an author: only the owner's do.
-    pub fn rules(&self, record: &Record) -> bool {
-        let is_ruling = matches!(record.claim(), Claim::Policy(_) | Claim::Revoked { .. });
-        is_ruling && self.shelf(&record.bank()).is_some_and(|s| s.info.owner == record.author())
-    }
-
-    /// Reads all records of a bank into the tally: a policy may change how any lesson stands.
-    pub fn read_all_claims(&mut self, store: &Store, bank: &BankId) -> BTreeSet<LessonId> {
-        if let Some(number) = self.number(bank)
-            && let Some(shelf) = self.shelves.get_mut(usize::from(number))
-            && let Err(error) = store.for_each_record(bank, |record| shelf.tally.apply(record))
-        {
-            tracing::error!(%error, "not all records could be read");
-        }
-        self.by_id.ascending(&self.entries).filter_map(|slot| Some(self.entries.get(slot as usize)?.id)).collect()
-    }
-
-    /// Brings up to date how a bank takes these lessons.
-    pub fn refresh(&mut self, store: &Store, bank: &BankId, lessons: BTreeSet<LessonId>, me: &AuthorId) {
-        let Some(number) = self.number(bank) else { return };
-        for id in lessons {
-            let Some(slot) = self.slot(&id) else { continue };
-            let standing = self.standing(store, number, &id);
-            let (Some(shelf), Some(entry)) =
-                (self.shelves.get(usize::from(number)), self.entries.get_mut(slot as usize))
-            else {
-                continue;
-            };
-            let view = standing.map(|standing| {
-                let (state, weight) = shelf.tally.view(&standing, &LocalPolicy { me: *me }, entry.secret != 0);
-                View { shelf: number, state, weight }
-            });
-            entry.set_view(number, view);
-            self.show(slot);
-        }
-    }
-
-    /// State and standing in the bank that takes it best, of those in scope.
-    pub fn best_view(&self, store: &Store, entry: &Entry, only: Option<u16>) -> Option<(State, Standing)> {
-        let views = entry.views().filter(|view| only.is_none_or(|only| only == view.shelf));
-        let view = views.max_by(|a, b| a.weight.total_cmp(&b.weight))?;
-        Some((view.state, self.standing(store, view.shelf, &entry.id)?))
-    }
-
-    /// Takes a lesson's text out of everything; what records say of it stays. False if it is not here.
+    /// Takes a lesson's text out of everything but its vectors' bytes; what records say of it stays. False if it is not here.
     pub fn forget(&mut self, id: &LessonId) -> bool {
         let Some(slot) = self.slot(id) else { return false };
         let claims: Vec<(u16, Vec<ClaimKey>)> =
             (0..self.shelves.len() as u16).map(|number| (number, self.claims_of(number, id))).collect();
-        if let Err(error) = self.ranker.erase(slot) {
-            tracing::error!(%error, lesson = %id, "the vectors of a forgotten lesson were not overwritten");
-        }
+        self.ranker.remove(slot);
         if let Some(entry) = self.entries.get_mut(slot as usize) {
             (entry.gone, entry.view, entry.more_views) = (true, None, Vec::new());
             if let Some(kind) = self.kinds.get_mut(place(entry.kind)) {

@@ -8,13 +8,14 @@
 //!             bank + 1, or 0, u16 · 6 zeros · weight f32
 //! 2  by id    u32 a slot: the slots, ascending by id
 //! 3  starts   u32 a slot, and the end: where its claims begin
-//! 4  claims   50 bytes each: bank u16 · author's first 8 bytes u64 · seq u64 · record id 32
+//! 4  claims   50 bytes each, ascending in a slot: bank u16 · author's first 8 bytes u64 · seq u64 · record id 32
 //! 5  words    the sections of the lexical index
 //! ```
 //! Banks, domains and rules are numbered by the lists in `about`.
 //!
 //! The file says up to which arrival number it covers the bank, and a digest of what the bank held below that; where the
-//! digest is another one, because something was lost, erased or put back, the file is not believed. What came later is read
+//! digest is another one, because something was lost, erased or put back, the file is not believed; neither is one that was
+//! written under other redaction rules or another list of values that are no secrets. What came later is read
 //! from the bank. So it may lag behind, be damaged or be gone: it only saves time.
 
 use std::{collections::BTreeSet, io, path::Path, sync::Arc};
@@ -43,7 +44,7 @@ const CLAIM_BYTES: usize = 50;
 /// More than `about` takes: domains, and records that speak of lessons whose text is not here.
 const ABOUT_BYTES_MAX: usize = 256 << 20;
 /// What a later version of this code makes of a lesson's text may be something else: raise it then.
-const READING: u32 = 1;
+const READING: u32 = 2;
 /// All states, by the number that stands for each in the file.
 const STATES: [State; 5] = [State::Trusted, State::Unproven, State::Disputed, State::Withdrawn, State::Quarantined];
 
@@ -53,6 +54,8 @@ struct About {
     reading: u32,
     tokens: u32,
     rules: u32,
+    /// Of the list of values that are no secrets: which rule a text breaks depends on it too.
+    allowed: [u8; 32],
     me: AuthorId,
     below: u64,
     held: Holding,
@@ -78,17 +81,23 @@ pub(super) struct StoredClaims(Option<Arc<Sections>>);
 impl StoredClaims {
     /// The records of a bank about the lesson of a slot.
     pub fn of(&self, slot: u32, bank: u16) -> impl Iterator<Item = ClaimKey> {
+        self.at(slot).iter().filter_map(move |bytes| claim(bytes).filter(|(of, _)| *of == bank)).map(|c| c.1)
+    }
+
+    /// Whether a record of a bank about the lesson of a slot is among them.
+    pub fn has(&self, slot: u32, bank: u16, key: &ClaimKey) -> bool {
+        // They ascend: a lesson may have any number of them.
+        self.at(slot).binary_search_by(|bytes| claim(bytes).cmp(&Some((bank, *key)))).is_ok()
+    }
+
+    fn at(&self, slot: u32) -> &[[u8; CLAIM_BYTES]] {
         let range = || {
             let starts = self.0.as_ref()?.get(STARTS).as_chunks::<4>().0;
             let start = u32::from_le_bytes(*starts.get(slot as usize)?) as usize;
             let end = u32::from_le_bytes(*starts.get(slot as usize + 1)?) as usize;
             self.0.as_ref()?.get(CLAIMS).as_chunks::<CLAIM_BYTES>().0.get(start..end)
         };
-        range()
-            .unwrap_or_default()
-            .iter()
-            .filter_map(move |bytes| claim(bytes).filter(|(of, _)| *of == bank))
-            .map(|c| c.1)
+        range().unwrap_or_default()
     }
 
     fn len(&self) -> usize {
@@ -121,8 +130,8 @@ impl Read {
 
     fn of(file: Arc<Sections>, me: &AuthorId) -> Option<Self> {
         let about: About = canonical::decode::<About, ABOUT_BYTES_MAX>(file.get(ABOUT)).ok()?;
-        let is_ours = (about.reading, about.tokens, about.rules, about.me)
-            == (READING, tokens::VERSION, redact::RULES_VERSION, *me);
+        let is_ours = (about.reading, about.tokens, about.rules, about.allowed, about.me)
+            == (READING, tokens::VERSION, redact::RULES_VERSION, redact::Allow::in_force().digest(), *me);
         if !is_ours {
             return None;
         }
@@ -240,8 +249,9 @@ impl Inner {
         recent + self.entries.len().saturating_sub(self.by_id.stored())
     }
 
-    /// Writes the file anew. What it does not have yet of the store is read from there at the next opening.
-    pub fn save(&self, path: &Path, store: &Store, me: &AuthorId) -> io::Result<()> {
+    /// Writes the file anew, up to its [end](Writer::finish), which waits for the disk and needs nothing of this any more. What it
+    /// does not have yet of the store is read from there at the next opening.
+    pub fn write(&self, path: &Path, store: &Store, me: &AuthorId) -> io::Result<Writer> {
         let below = store.covered(
             self.known(),
             |lesson| self.slot(lesson).is_some(),
@@ -257,6 +267,7 @@ impl Inner {
             reading: READING,
             tokens: tokens::VERSION,
             rules: redact::RULES_VERSION,
+            allowed: redact::Allow::in_force().digest(),
             me: *me,
             below,
             held: store.holding(below),
@@ -322,7 +333,7 @@ impl Inner {
         writer.write(&claims)?;
         drop(claims);
         self.ranker.words().write(&mut writer, &slots)?;
-        writer.finish()
+        Ok(writer)
     }
 
     fn knows_record(&self, store: &Store, bank: &BankId, id: &RecordId) -> bool {

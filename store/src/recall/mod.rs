@@ -12,6 +12,7 @@ mod ranker;
 mod select;
 mod shared;
 
+pub(crate) use ranker::erase_elsewhere;
 pub use ranker::{External, Keys, Prepared, QueryReading, RankOptions, Ranked, Ranker, RankerError, Scored, Source};
 pub use shared::SharedRanker;
 

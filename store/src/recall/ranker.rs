@@ -1,7 +1,7 @@
 //! The ranking core: two indexes and the fusion of what they find. No disk, no clock.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +22,17 @@ const POOL_PER_HIT: usize = 8;
 /// What the vectors on disk are of: a lesson's task, then its text. Another name when [`Ranker::add_lesson`] is given other
 /// texts than [`folklore_protocol::Lesson::text`] makes today, so that vectors of the old ones are not taken for theirs.
 const KEYS: &str = "task-text-1";
+
+/// As [`Ranker::erase`], for every space below `vectors` that no ranker has open: of embedders that are not in use, or not yet,
+/// and of other [keys](KEYS). Returns what could not be done, in words.
+pub(crate) fn erase_elsewhere(vectors: &Path, open: &[EmbedderIdentity], ids: &HashSet<[u8; 32]>) -> Vec<String> {
+    let kinds = match DenseIndex::kinds(vectors) {
+        Ok(kinds) => kinds,
+        Err(error) => return vec![error.to_string()],
+    };
+    let of_kind = |kind: &Path| DenseIndex::erase_below(kind, if kind.ends_with(KEYS) { open } else { &[] }, ids);
+    kinds.iter().flat_map(|kind| of_kind(kind)).map(|error| error.to_string()).collect()
+}
 
 /// Why a lesson is not fully indexed. It can be found by its words all the same.
 #[derive(Debug, thiserror::Error)]
@@ -432,16 +443,19 @@ impl Ranker {
         self.lexical.remove(slot)
     }
 
-    /// As [`Ranker::remove`], and what is on disk of its vectors is overwritten.
+    /// Overwrites the vectors that are here under these ids, also those that no slot has: in memory and on disk.
     ///
     /// # Errors
-    /// When the file system refuses. The lesson is found no more.
-    pub fn erase(&mut self, slot: u32) -> Result<bool, VectorFileError> {
-        let had = self.lexical.remove(slot);
-        let second = self.second.as_mut().map_or(Ok(false), |second| second.dense.erase(slot));
-        self.space.dense.erase(slot)?;
-        second?;
-        Ok(had)
+    /// When the file system refuses. Those vectors are found no more, but some of their bytes may still be there.
+    pub fn erase(&mut self, ids: &HashSet<[u8; 32]>) -> Result<(), VectorFileError> {
+        let second = self.second.as_mut().map_or(Ok(()), |second| second.dense.erase(ids));
+        self.space.dense.erase(ids)?;
+        second
+    }
+
+    /// What the vectors of those of its spaces are made by that are open on disk.
+    pub(crate) fn spaces_on_disk(&self) -> impl Iterator<Item = &EmbedderIdentity> {
+        self.second.iter().chain([&self.space]).filter(|space| space.dense.is_on_disk()).map(|space| &space.identity)
     }
 
     /// The best lessons for `query`.

@@ -87,6 +87,15 @@ impl Allow {
         IN_FORCE.get().unwrap_or(&NONE)
     }
 
+    /// What tells lists apart: what was judged under another one has to be judged again.
+    pub(crate) fn digest(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_derive_key("folklore 2026 list of values that are no secrets");
+        for value in &self.0 {
+            hasher.update(&(value.len() as u64).to_le_bytes()).update(value.as_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
+
     /// Whether what a rule claims is one of the values, quotes around it aside.
     pub(super) fn has(&self, claimed: &str) -> bool {
         !self.0.is_empty()
@@ -116,6 +125,15 @@ mod tests {
         assert!(fires_but(&both, Classes::ALL, &allow).is_some());
         // A value that only begins so is another.
         assert!(fires_but(&format!("see x{mail}"), Classes::ALL, &allow).is_some());
+    }
+
+    #[test]
+    fn lists_have_one_digest_if_they_have_the_same_values() {
+        let digest = |text: &str| Allow::parse(text).unwrap().digest();
+        assert_eq!(digest("value-1\nvalue-2"), digest("# b\nvalue-2\n value-1"));
+        assert_eq!(digest(""), Allow::default().digest());
+        assert_ne!(digest("value-1"), digest(""));
+        assert_ne!(digest("value-1\nvalue-2"), digest("value-1value-2"));
     }
 
     #[test]

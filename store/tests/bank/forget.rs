@@ -1,12 +1,24 @@
 //! A forgotten lesson's text is in no file, comes back from nowhere, and its records stay.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
-use folklore_protocol::{claim::Claim, lesson::Lesson, record::Record};
+use folklore_protocol::{
+    claim::Claim,
+    lesson::{Lesson, LessonDraft},
+    record::Record,
+};
 use folklore_store::{
     bank::{Admission, Batch, Incoming, Store},
     catalogue::{Catalogue, Wish},
+    embed::{EmbedError, Embedder, EmbedderIdentity},
     frame::{self, Key, Kind, Tree},
+    recall::gate::Gate,
 };
 
 use crate::common::{home, key, lesson, open, open_clean, taught, teach};
@@ -204,4 +216,158 @@ fn a_bank_from_before_there_were_packs_opens_serves_forgets_and_goes_on() {
     let store = open_clean(dir.path());
     check(&store, &lesson(35), &before);
     assert_eq!(store.counts().lessons, 38);
+}
+
+/// Keeps a database from being rewritten.
+fn in_the_way(dir: &Path) -> std::path::PathBuf {
+    let path = dir.join("bank.rebuild");
+    fs::write(&path, "in the way of a rewrite").unwrap();
+    path
+}
+
+#[test]
+fn a_forgetting_that_could_not_rewrite_the_database_is_finished_when_it_is_said_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_clean(dir.path());
+    store.write(home().id, &key(1), 0, teach(0..60)).unwrap();
+    let (gone, before) = (lesson(7), records(&store));
+    let obstacle = in_the_way(dir.path());
+    let forgotten = store.forget(&[gone.id()]).unwrap();
+    assert!(forgotten.erased == 1 && forgotten.not_rewritten.is_some(), "{forgotten:?}");
+    assert!(!files_with(dir.path(), &mark(&gone)).is_empty(), "the test looks for the right bytes");
+    // Again, with nothing mended: it must not say that all is well.
+    let forgotten = store.forget(&[gone.id()]).unwrap();
+    assert!(forgotten.erased == 0 && forgotten.not_rewritten.is_some(), "{forgotten:?}");
+    fs::remove_file(obstacle).unwrap();
+    let forgotten = store.forget(&[gone.id()]).unwrap();
+    assert_eq!((forgotten.erased, forgotten.not_rewritten), (0, None));
+    assert_eq!(files_with(dir.path(), &mark(&gone)), Vec::<String>::new());
+    check(&store, &gone, &before);
+    // Nothing is owed any more, so nothing is rewritten for it.
+    let rewrites = store.upkeep().rewrites;
+    store.forget(&[gone.id(), lesson(900).id()]).unwrap();
+    assert_eq!(store.upkeep().rewrites, rewrites);
+}
+
+#[test]
+fn a_forgetting_that_was_cut_short_is_finished_by_the_next_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bank, vectors) = (dir.path().join("store"), dir.path().join("vectors"));
+    let store = open_clean(&bank);
+    store.write(home().id, &key(1), 0, teach(0..59)).unwrap();
+    let content = "Before it runs the vermilion escalator needs its governor reseated.".to_owned();
+    let gone = Lesson::new(LessonDraft { content, ..lesson(7).fields().clone() }).unwrap();
+    store.write(home().id, &key(1), 0, Batch { claims: vec![taught(&gone)], ..Batch::default() }).unwrap();
+    let before = records(&store);
+    let catalogue = Catalogue::open(store.clone(), key(1).author(), &vectors).unwrap();
+    catalogue.save().unwrap();
+    let words = || files_with(&vectors, b"vermilion");
+    let traces = || [files_with(&vectors.join("task-text-1"), &gone.id().0), words()].concat();
+    assert!(words().len() == 1 && traces().len() > 1, "the test looks for the right bytes");
+    // The process ends after the mark is durable: no rewrite, and the catalogue is never told.
+    let obstacle = in_the_way(&bank);
+    assert!(store.forget(&[gone.id()]).unwrap().not_rewritten.is_some());
+    drop((store, catalogue));
+    fs::remove_file(obstacle).unwrap();
+    assert!(!files_with(&bank, &mark(&gone)).is_empty());
+
+    let store = open_clean(&bank);
+    let catalogue = Catalogue::open(store.clone(), key(1).author(), &vectors).unwrap();
+    assert_eq!(traces(), Vec::<String>::new());
+    let until = Instant::now() + Duration::from_secs(120);
+    while !files_with(&bank, &mark(&gone)).is_empty() {
+        assert!(Instant::now() < until, "{:?}", store.upkeep());
+        thread::sleep(Duration::from_millis(100));
+    }
+    check(&store, &gone, &before);
+    assert_eq!(catalogue.list(&Wish::default(), 0, 500).unwrap().1, 59);
+    drop((store, catalogue));
+    // Once.
+    let store = open_clean(&bank);
+    Catalogue::open(store.clone(), key(1).author(), &vectors).unwrap();
+    thread::sleep(Duration::from_secs(3));
+    assert_eq!(store.upkeep().rewrites, 0);
+}
+
+/// An embedder that is not always there: a text's vector is made of its hash.
+struct Hashed(EmbedderIdentity);
+
+impl Hashed {
+    fn new(name: &str) -> Self {
+        Self(EmbedderIdentity { name: name.into(), revision: "1".into(), dim: 8 })
+    }
+}
+
+impl Embedder for Hashed {
+    fn identity(&self) -> &EmbedderIdentity {
+        &self.0
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
+        let vector = |text: &&str| {
+            let all: Vec<f32> =
+                blake3::hash(text.as_bytes()).as_bytes()[..8].iter().map(|b| f32::from(*b) + 1.0).collect();
+            let norm = all.iter().map(|x| x * x).sum::<f32>().sqrt();
+            Some(all.into_iter().map(|x| x / norm).collect())
+        };
+        Ok(texts.iter().map(vector).collect())
+    }
+}
+
+/// Lets a catalogue use an embedder, and makes all vectors that wait for it.
+fn embed_all(catalogue: &Catalogue, name: &str) {
+    let embedder = Hashed::new(name);
+    let notes = catalogue.use_embedder(Arc::new(Hashed::new(name)), Gate::BUILTIN);
+    assert_eq!(notes, Vec::<String>::new());
+    let (waiting, _) = catalogue.unembedded(None, usize::MAX, |_| false);
+    let made: Vec<_> = waiting
+        .iter()
+        .map(|lesson| {
+            let keys: Vec<&str> = lesson.keys.iter().map(String::as_str).collect();
+            (lesson.id, embedder.embed(&keys).unwrap().into_iter().flatten().collect())
+        })
+        .collect();
+    catalogue.embedded(embedder.identity(), &made).unwrap();
+    assert_eq!(catalogue.embedding().unwrap().waiting, 0);
+}
+
+#[test]
+fn vectors_of_embedders_that_are_not_in_use_are_forgotten_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bank, vectors) = (dir.path().join("store"), dir.path().join("vectors"));
+    let store = open_clean(&bank);
+    store.write(home().id, &key(1), 0, teach(0..50)).unwrap();
+    let open = || Catalogue::open(store.clone(), key(1).author(), &vectors).unwrap();
+    // Three models have been in use, one after the other; in the last space most vectors are in a full block.
+    let spaces = || {
+        let mut all: Vec<_> = fs::read_dir(vectors.join("task-text-1")).unwrap().map(|e| e.unwrap().path()).collect();
+        all.sort();
+        all
+    };
+    for name in ["of last year", "of last month"] {
+        embed_all(&open(), name);
+    }
+    store.write(home().id, &key(1), 0, teach(1000..3200)).unwrap();
+    let catalogue = open();
+    embed_all(&catalogue, "away now");
+    assert_eq!(spaces().len(), 4);
+    let (first, last) = (lesson(7), lesson(3190));
+    let with = |lesson: &Lesson| spaces().iter().map(|space| files_with(space, &lesson.id().0).len()).sum::<usize>();
+    assert_eq!((with(&first), with(&last)), (4, 2));
+    catalogue.save().unwrap();
+    drop(catalogue);
+
+    // One that was begun and never finished, of which nothing can be read.
+    let broken = vectors.join("task-text-1/0123456789abcdef/g1");
+    fs::create_dir_all(&broken).unwrap();
+    fs::write(broken.join("log"), first.id().0).unwrap();
+    let catalogue = open();
+    store.forget(&[first.id(), last.id()]).unwrap();
+    catalogue.forget(&[first.id(), last.id()]).unwrap();
+    assert_eq!((with(&first), with(&last)), (0, 0));
+    // The others have theirs still, and nothing is damaged.
+    for (name, waiting) in [("of last year", 2200 - 1), ("away now", 0)] {
+        let notes = catalogue.use_embedder(Arc::new(Hashed::new(name)), Gate::BUILTIN);
+        assert_eq!((notes, catalogue.embedding().unwrap().waiting), (Vec::<String>::new(), waiting), "{name}");
+    }
 }

@@ -33,6 +33,8 @@ use crate::{embed::EmbedderIdentity, raw::Map};
 const MAGIC: &[u8; 8] = b"FLKVBLK1";
 /// Bytes before each hot part: a page, so that what follows is aligned.
 const HEADER_BYTES: usize = 4096;
+/// Digits of a space's name: 64 bits, which no two embedders of one node share.
+const SPACE_NAME_DIGITS: usize = 16;
 /// Bytes of the header that are used, without its own hash.
 const HEADER_USED: usize = 88;
 const HASH_BYTES: usize = 32;
@@ -85,7 +87,7 @@ fn space_name(identity: &EmbedderIdentity) -> String {
     for part in [identity.name.as_bytes(), identity.revision.as_bytes(), &identity.dim.to_le_bytes()] {
         hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
     }
-    hasher.finalize().to_hex().chars().take(16).collect()
+    hasher.finalize().to_hex().chars().take(SPACE_NAME_DIGITS).collect()
 }
 
 impl Files {
@@ -308,18 +310,22 @@ impl Files {
         Ok(())
     }
 
-    /// Overwrites a vector of a full block with zeros, durably. A crash in between leaves a block that counts as damaged: its
-    /// vectors are then made again.
-    pub fn erase(&mut self, row: u32) -> Result<(), VectorFileError> {
-        self.erase_in(row).map_err(VectorFileError::new("erase a vector in", &self.dir))
+    /// Overwrites vectors of full blocks, ascending by number, with zeros, durably. A crash in between leaves a block that counts as
+    /// damaged: its vectors are then made again.
+    pub fn erase(&mut self, rows: &[u32]) -> Result<(), VectorFileError> {
+        let number = |row: u32| row as usize / BLOCK_ROWS;
+        let mut blocks = rows.chunk_by(|a, b| number(*a) == number(*b));
+        blocks.try_for_each(|rows| self.erase_in(rows)).map_err(VectorFileError::new("erase a vector in", &self.dir))
     }
 
-    fn erase_in(&mut self, row: u32) -> io::Result<()> {
-        let (number, at) = (row as usize / BLOCK_ROWS, row as usize % BLOCK_ROWS);
+    /// Overwrites vectors of one block.
+    fn erase_in(&mut self, rows: &[u32]) -> io::Result<()> {
+        let Some(number) = rows.first().map(|row| *row as usize / BLOCK_ROWS) else { return Ok(()) };
         let Some(block) = self.block(number) else { return Ok(()) };
         let counts = (block.rows as u32, block.list as u32);
         let (mut hot, mut cold) = (block.hot.to_vec(), block.cold.to_vec());
-        if erase(self.shape, &mut hot, &mut cold, at).is_none() {
+        let erased = rows.iter().filter_map(|row| erase(self.shape, &mut hot, &mut cold, *row as usize % BLOCK_ROWS));
+        if erased.count() == 0 {
             return Ok(());
         }
         let header = header_of(number, counts, &hot, cold.get(..self.shape.keys_bytes()).unwrap_or_default());
@@ -330,6 +336,12 @@ impl Files {
         self.hot.write_all_at(&hot, hot_at + HEADER_BYTES as u64)?;
         self.hot.write_all_at(&header, hot_at)?;
         self.sync()
+    }
+
+    /// Why files that could not be written once are as they were then.
+    pub fn given_up(&self) -> VectorFileError {
+        let why = "it could not be written before; restart once the disk is seen to";
+        VectorFileError::new("write", &self.dir.join("log"))(io::Error::other(why))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -368,6 +380,59 @@ fn header_of(number: usize, (rows, list): (u32, u32), hot: &[u8], keys: &[u8]) -
     header.extend(blake3::hash(&header).as_bytes());
     debug_assert_eq!(header.len(), HEADER_USED + HASH_BYTES);
     header
+}
+
+/// The directories in one; none if there is no such one.
+pub(super) fn directories(dir: &Path) -> Result<Vec<PathBuf>, VectorFileError> {
+    let list = || -> io::Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                found.push(entry.path());
+            }
+        }
+        found.sort();
+        Ok(found)
+    };
+    match list() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        found => found.map_err(VectorFileError::new("list", dir)),
+    }
+}
+
+/// The spaces below `vectors`, whoever's they are.
+pub(super) fn spaces(vectors: &Path) -> Result<Vec<PathBuf>, VectorFileError> {
+    let mut found = directories(vectors)?;
+    found.retain(|dir| {
+        let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.len() == SPACE_NAME_DIGITS && name.bytes().all(|b| b.is_ascii_hexdigit())
+    });
+    Ok(found)
+}
+
+/// Whether a space is that of an embedder.
+pub(super) fn is_of(space: &Path, identity: &EmbedderIdentity) -> bool {
+    space.ends_with(space_name(identity))
+}
+
+/// Whose vectors a space has, and whether as they were given; `None` if none of its heads says so.
+pub(super) fn identity_of(space: &Path) -> Result<Option<(EmbedderIdentity, bool)>, VectorFileError> {
+    let read = || -> io::Result<Option<(EmbedderIdentity, bool)>> {
+        for number in generations(space)? {
+            let head = Head::read(&space.join(format!("g{number}")).join("head"))?;
+            if let Some(head) = head.filter(|head| is_of(space, &head.identity)) {
+                return Ok(Some((head.identity, head.exact)));
+            }
+        }
+        Ok(None)
+    };
+    read().map_err(VectorFileError::new("read", space))
+}
+
+/// Removes a space with all that is in it.
+pub(super) fn remove_space(space: &Path) -> Result<(), VectorFileError> {
+    fs::remove_dir_all(space).map_err(VectorFileError::new("remove", space))
 }
 
 fn generation(name: &str) -> Option<u32> {

@@ -21,7 +21,11 @@ mod search;
 mod slots;
 mod stored;
 
-use std::{collections::BTreeSet, path::Path, sync::Mutex};
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
 
 use ndarray::{Array2, ArrayView1};
 
@@ -157,6 +161,11 @@ impl DenseIndex {
         Ok((index, found.notes))
     }
 
+    /// Whether it has files.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.files.is_some()
+    }
+
     /// Slots that have a vector.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -275,34 +284,66 @@ impl DenseIndex {
         self.slots.clear(slot)
     }
 
-    /// As [`DenseIndex::remove`], and what is on disk and in memory of the vectors is overwritten.
+    /// Overwrites all vectors under these ids, on disk and in memory, those too that no slot has (any more).
     ///
     /// # Errors
     /// When the file system refuses. The vectors are found no more, but some of their bytes may still be there.
-    pub fn erase(&mut self, slot: u32) -> Result<bool, VectorFileError> {
-        let rows: Vec<u32> = self.slots.rows(slot).collect();
-        let had = self.remove(slot);
-        let on_disk = self.files.as_ref().map_or(0, Files::blocks);
-        let mut log = false;
-        for row in rows {
-            let (number, at) = (row as usize / BLOCK_ROWS, row as usize % BLOCK_ROWS);
-            match number.checked_sub(on_disk) {
-                None => {
-                    if let Some(files) = &mut self.files {
-                        files.erase(row)?;
-                    }
-                }
-                Some(number) => {
-                    log = true;
-                    let block = self.full.get_mut(number).unwrap_or(&mut self.open);
-                    block.erase(at);
-                }
+    pub fn erase(&mut self, ids: &HashSet<[u8; 32]>) -> Result<(), VectorFileError> {
+        let is_meant = |row: &u32| {
+            let block = self.block(*row as usize / BLOCK_ROWS);
+            block.and_then(|block| block.key(*row as usize % BLOCK_ROWS)).is_some_and(|(key, _)| ids.contains(&key.id))
+        };
+        let rows: Vec<u32> = if ids.is_empty() { Vec::new() } else { self.rows().filter(is_meant).collect() };
+        if rows.is_empty() {
+            return Ok(());
+        }
+        for row in &rows {
+            if let Some(slot) = self.slots.slot(*row) {
+                self.slots.clear(slot);
             }
         }
-        if log && self.stored.is_none() && self.full.is_empty() {
+        let on_disk = self.files.as_ref().map_or(0, Files::blocks);
+        let (written, logged): (Vec<u32>, Vec<u32>) =
+            rows.into_iter().partition(|row| (*row as usize / BLOCK_ROWS) < on_disk);
+        for row in &logged {
+            let block = self.full.get_mut(*row as usize / BLOCK_ROWS - on_disk).unwrap_or(&mut self.open);
+            block.erase(*row as usize % BLOCK_ROWS);
+        }
+        let erased = self.files.as_mut().map_or(Ok(()), |files| files.erase(&written));
+        if !logged.is_empty() && self.stored.is_none() {
+            if let Some(files) = self.files.as_ref().filter(|_| self.failed || !self.full.is_empty()) {
+                return erased.and(Err(files.given_up()));
+            }
             self.write_log()?;
         }
-        Ok(had)
+        erased
+    }
+
+    /// Directories below `vectors`, each of which may have spaces.
+    pub(crate) fn kinds(vectors: &Path) -> Result<Vec<PathBuf>, VectorFileError> {
+        file::directories(vectors)
+    }
+
+    /// As [`DenseIndex::erase`], in all spaces below the directory `vectors` but those of the embedders `open`. A space
+    /// of which nothing can be read is removed: it can be made again.
+    pub(crate) fn erase_below(
+        vectors: &Path,
+        open: &[EmbedderIdentity],
+        ids: &HashSet<[u8; 32]>,
+    ) -> Vec<VectorFileError> {
+        let erase = |space: &Path| -> Result<(), VectorFileError> {
+            let Some((identity, exact)) = file::identity_of(space)? else { return file::remove_space(space) };
+            let (mut index, _) = Self::open_files(vectors, &identity, exact)?;
+            index.erase(ids)?;
+            index.write_log()
+        };
+        match file::spaces(vectors) {
+            Ok(spaces) => {
+                let closed = spaces.iter().filter(|space| !open.iter().any(|identity| file::is_of(space, identity)));
+                closed.filter_map(|space| erase(space).err()).collect()
+            }
+            Err(error) => vec![error],
+        }
     }
 
     fn check(&self, vector: &[f32]) -> Result<(), DenseError> {

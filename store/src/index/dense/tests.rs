@@ -1,6 +1,7 @@
 //! The index against the exact answer, and its files against damage.
 
 use std::{
+    collections::HashSet,
     fs::{self, File},
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -549,10 +550,11 @@ fn an_erased_vector_leaves_no_byte_on_disk_and_takes_no_other_with_it() {
         let exact: Vec<u8> = pair(slot)[1].iter().take(8).flat_map(|x| x.to_le_bytes()).collect();
         let before = bytes(dir.path());
         assert!(has(&before, &id(slot)) && has(&before, &exact), "{slot}");
-        assert!(index.erase(slot as u32).unwrap());
+        index.erase(&HashSet::from([id(slot)])).unwrap();
         let after = bytes(dir.path());
         assert!(!has(&after, &id(slot)) && !has(&after, &exact), "{slot}");
-        assert!(!index.erase(slot as u32).unwrap());
+        index.erase(&HashSet::from([id(slot)])).unwrap();
+        assert_eq!(bytes(dir.path()), after, "what is erased is not erased again");
     }
     assert_eq!(index.len(), n - 2);
     for slot in [41, 4_991] {
@@ -563,4 +565,32 @@ fn an_erased_vector_leaves_no_byte_on_disk_and_takes_no_other_with_it() {
     let (index, made, notes) = load(dir.path(), n);
     assert_eq!((made, notes.len()), (2, 0), "{notes:?}");
     assert_holds(&index, n);
+}
+
+#[test]
+fn vectors_under_an_erased_id_are_overwritten_though_no_slot_has_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let n = 5_000;
+    let (mut index, ..) = load(dir.path(), n);
+    // One slot is given other vectors, one nothing any more; a third is not claimed at the next opening.
+    for slot in [40, 4_990] {
+        index.remove(slot as u32);
+    }
+    let key = Key { id: id(40), part: 0, of: 1 };
+    index.add_keyed(40, &key, &pair(n)[0]).unwrap();
+    drop(index);
+    let (mut index, _) = DenseIndex::open(dir.path(), &identity()).unwrap();
+    for slot in (0..n).filter(|slot| ![40, 41, 4_990].contains(slot)) {
+        assert!(index.claim(slot as u32, &id(slot)), "{slot}");
+    }
+    index.settle().unwrap();
+    index.erase(&HashSet::from([40, 41, 4_990].map(id))).unwrap();
+    for name in ["hot", "cold", "log"] {
+        let bytes = fs::read(generation_dir(dir.path()).join(name)).unwrap();
+        for slot in [40, 41, 4_990] {
+            assert!(!bytes.windows(32).any(|window| window == id(slot)), "{slot} in {name}");
+        }
+    }
+    assert_eq!(index.len(), n - 3);
+    assert_eq!(index.search(&pair(42)[0], 1, &|_| true)[0].0, 42);
 }
