@@ -251,6 +251,7 @@ impl Memory {
     fn take_over(&self, copy: &RunInfo, from: AuthorId) -> Answer<Lease> {
         let bank = self.bank(Some(&copy.bank.to_string()))?;
         self.check_may_write(&bank)?;
+        let shared = bank.salt != crate::engine::PUBLIC_SALT;
         let Checkpoint { info, steps, uncertain } = self.0.store.checkpoint_of(&copy.id).map_err(run_failed)?;
         let id = run_id()?;
         let is_free = |name: &str| matches!(self.0.store.run_info(name), Err(RunError::Unknown(_)));
@@ -261,7 +262,7 @@ impl Memory {
         };
         let branch = Branch { from, steps: info.steps, state: info.state };
         let RunInfo { bank, task_key, task, domain, agent, tags, .. } = info;
-        let new = NewRun { id, name, bank, shared: true, task_key, task, domain, agent, tags };
+        let new = NewRun { id, name, bank, shared, task_key, task, domain, agent, tags };
         let lease = self.0.store.begin_branch(new, branch, &steps, &uncertain, self.now_ms()).map_err(run_failed)?;
         self.tell(&lease.name)?;
         Ok(lease)
@@ -273,8 +274,7 @@ impl Memory {
             Err(RunError::Unknown(_)) => {}
             found => return found.map_err(run_failed),
         }
-        let copies = self.0.store.runs_here().into_iter().filter(|run| run.copy_of.is_some());
-        let found: Vec<RunInfo> = copies.filter(|run| run.name == name || run.id.to_string() == name).collect();
+        let found = self.copies_called(name);
         if found.is_empty() {
             return Err(run_failed(RunError::Unknown(name.to_owned())));
         }
@@ -299,6 +299,26 @@ impl Memory {
             )));
         }
         only_one(found, "of this task")
+    }
+
+    /// Lets copies of other nodes' runs go, so that they do not come back.
+    pub(super) fn drop_copy_now(&self, request: &api::DropRunRequest) -> Answer<api::DropRunResponse> {
+        let named = self.copies_called(&request.run);
+        let named = if named.is_empty() { vec![self.run_named(&request.run)?] } else { named };
+        let run = only_one(named, "called so")?;
+        self.0.store.drop_copy(&run.id).map_err(run_failed)?;
+        Ok(api::DropRunResponse {
+            name: run.name,
+            id: run.id.to_string(),
+            copy_of: run.copy_of.map(|node| node.to_string()).unwrap_or_default(),
+            steps: run.steps,
+        })
+    }
+
+    /// Copies of other nodes' runs by name or id.
+    fn copies_called(&self, name: &str) -> Vec<RunInfo> {
+        let copies = self.0.store.runs_here().into_iter().filter(|run| run.copy_of.is_some());
+        copies.filter(|run| run.name == name || run.id.to_string() == name).collect()
     }
 
     pub(super) fn runs_now(&self, request: &api::RunsRequest) -> api::RunsResponse {
@@ -421,9 +441,11 @@ pub(super) fn run_failed(error: RunError) -> ApiError {
     let text = error.to_string();
     match error {
         RunError::Unknown(_) => ApiError::not_found(text),
-        RunError::BadName(_) | RunError::NotALease(_) | RunError::Limit { .. } | RunError::NoSuchLease { .. } => {
-            ApiError::bad_request(text)
-        }
+        RunError::BadName(_)
+        | RunError::NotALease(_)
+        | RunError::NotACopy(_)
+        | RunError::Limit { .. }
+        | RunError::NoSuchLease { .. } => ApiError::bad_request(text),
         RunError::Fenced { .. } | RunError::TooManyRuns(_) => ApiError::refused(text),
         RunError::Taken { .. }
         | RunError::Ended { .. }
