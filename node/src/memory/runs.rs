@@ -3,18 +3,24 @@
 
 use folklore_protocol::{
     AuthorId, Event, LessonId, Outcome,
-    canonical::{Lines, normalise, shorten},
+    canonical::{self, Lines, normalise, shorten},
 };
 use folklore_store::{
     bank::Batch,
     catalogue::{Recalled, Wish},
     run::{self, Run, RunOutcome, RunStatus, Step, digest_hex},
-    runs::log::{Branch, Checkpoint, Ending, Lease, MAX_RUN_NAME_BYTES, NewRun, Recorded, RunError, RunId, RunInfo},
+    runs::{
+        MAX_RUN_BYTES,
+        log::{
+            Branch, Checkpoint, Ending, Lease, MAX_RUN_NAME_BYTES, MAX_STEP_BYTES, NewRun, Recorded, RunError, RunId,
+            RunInfo,
+        },
+    },
 };
 
 use super::{
     Memory, clean_run,
-    import::Finished,
+    import::{Finished, strike_run},
     read_failed, stopping,
     teach::{Struck, brief},
     write_failed,
@@ -126,8 +132,7 @@ impl Memory {
         };
         let bank = self.bank(Some(&held.info.bank.to_string()))?;
         let state = held.info.state;
-        let mut finished = finished(held, &request);
-        clean_run(&mut finished);
+        let finished = finished(held, &request);
         let Finished { row, claims, works, mut no_lesson } = self.finish(&bank, &finished)?;
         // A policy that changed meanwhile keeps the lessons out; the run is this node's own.
         let may_write = self.check_may_write(&bank);
@@ -379,7 +384,15 @@ fn finished(held: Checkpoint, request: &api::EndRequest) -> Run {
         tags: info.tags,
         injected: info.given.iter().map(ToString::to_string).collect(),
     };
-    run.tidy();
+    // What was acknowledged stays whole. Only what redaction makes longer, by rules that came since, could pass the limit.
+    let mut most_bytes = MAX_STEP_BYTES;
+    run.tidy_to(most_bytes);
+    strike_run(&mut run);
+    run.tidy_to(most_bytes);
+    while most_bytes > 1024 && canonical::encode(&run).len() > MAX_RUN_BYTES {
+        most_bytes /= 2;
+        run.tidy_to(most_bytes);
+    }
     run
 }
 
@@ -454,5 +467,87 @@ pub(super) fn run_failed(error: RunError) -> ApiError {
         | RunError::Moved(_) => ApiError::new(api::ErrorCode::Conflict, text),
         RunError::Write(error) => write_failed(error),
         RunError::Read(error) => read_failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use folklore_protocol::BankId;
+    use folklore_store::runs::log::StateHash;
+
+    use super::*;
+
+    fn held(steps: Vec<Step>) -> Checkpoint {
+        let mut state = StateHash::root("k", "t");
+        let recorded = (1..).zip(steps).map(|(n, step)| {
+            state = state.then(n, &step);
+            Recorded { n, state, at_ms: 5, step }
+        });
+        let steps: Vec<Recorded> = recorded.collect();
+        let info = RunInfo {
+            id: RunId([7; 16]),
+            name: "shop".into(),
+            bank: BankId([1; 32]),
+            shared: false,
+            task_key: "k".into(),
+            task: "t".into(),
+            domain: String::new(),
+            agent: "clerk".into(),
+            tags: vec![],
+            lease: 1,
+            steps: u32::try_from(steps.len()).unwrap(),
+            state,
+            uncertain: 0,
+            given: vec![],
+            began_ms: 1,
+            touched_ms: 5,
+            branch: None,
+            ended: None,
+            lost_after: None,
+            copy_of: None,
+        };
+        Checkpoint { info, steps, uncertain: vec![] }
+    }
+
+    fn request() -> api::EndRequest {
+        api::EndRequest {
+            run: "shop@1".into(),
+            outcome: Outcome::Failure,
+            reward_milli: None,
+            reason: None,
+            judged_by: None,
+        }
+    }
+
+    fn seen(bytes: usize) -> Step {
+        Step {
+            action: "look".into(),
+            observation: "shelf 7 is empty, ".chars().cycle().take(bytes).collect(),
+            ..Step::default()
+        }
+    }
+
+    #[test]
+    fn a_run_that_ends_keeps_every_step_as_it_was_acknowledged() {
+        let steps =
+            vec![seen(10), seen(100 * 1024), seen(MAX_STEP_BYTES - 4), Step { think: "  so ".into(), ..seen(20) }];
+        let run = finished(held(steps.clone()), &request());
+        let lens = |steps: &[Step]| steps.iter().map(|step| step.observation.len()).collect::<Vec<_>>();
+        assert_eq!(lens(&run.steps)[1..3], lens(&steps)[1..3]);
+        assert_eq!(run.steps[..3], steps[..3]);
+        assert!(canonical::encode(&run).len() <= MAX_RUN_BYTES);
+    }
+
+    #[test]
+    fn a_run_that_redaction_made_too_long_is_cut_visibly_and_can_still_end() {
+        // Each short address becomes a longer marker. None of them is stored by the way that steps come in.
+        let mails = "a@b.io ".repeat(MAX_STEP_BYTES / 7);
+        let step = Step { observation: mails, ..Step::default() };
+        let steps = vec![step; 90];
+        assert!(steps.iter().map(|step| step.observation.len()).sum::<usize>() < MAX_RUN_BYTES);
+        let run = finished(held(steps), &request());
+        let len = canonical::encode(&run).len();
+        assert!((MAX_RUN_BYTES / 4..=MAX_RUN_BYTES).contains(&len), "{len}");
+        assert!(run.steps.iter().all(|step| step.observation.contains(" bytes elided, blake3 ")));
     }
 }
