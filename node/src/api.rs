@@ -160,6 +160,8 @@ pub trait MemoryApi: Clone + Send + Sync + 'static {
     fn resume(&self, request: ResumeRequest) -> impl Future<Output = Answer<ResumeResponse>> + Send;
     /// Runs under way.
     fn runs(&self, request: RunsRequest) -> impl Future<Output = Answer<RunsResponse>> + Send;
+    /// Lets the copy of another node's run go.
+    fn drop_run(&self, request: DropRunRequest) -> impl Future<Output = Answer<DropRunResponse>> + Send;
     /// One lesson with what is claimed about it, a page at a time.
     fn show(&self, request: ShowRequest) -> impl Future<Output = Answer<ShowResponse>> + Send;
     /// Lessons by page.

@@ -35,7 +35,8 @@ use crate::{
 };
 use book::Book;
 use neighbours::Neighbours;
-pub use neighbours::{PUBLIC_SALT, dht_key};
+pub use folklore_protocol::bank::PUBLIC_SALT;
+pub use neighbours::dht_key;
 use useful::Useful;
 
 /// Commands that may wait for the engine.
@@ -304,6 +305,7 @@ impl Engine {
             let held = whole_records(&self.store, &self.catalogue, &info.id);
             self.handle(Event::BankOpened { bank: info.id, held });
         }
+        self.apply_policies();
         for (bank, head, about) in self.store.told_runs() {
             self.handle(Event::RunShared { bank, head, about });
         }
@@ -333,6 +335,7 @@ impl Engine {
                     let ruled = matches!(event, Event::PolicyChanged { .. });
                     self.handle(event);
                     if ruled {
+                        self.apply_policies();
                         self.publish_banks();
                     }
                 }
@@ -352,6 +355,7 @@ impl Engine {
                 let banks_change = matches!(*event, Event::BankOpened { .. } | Event::PolicyChanged { .. });
                 self.handle(*event);
                 if banks_change {
+                    self.apply_policies();
                     self.publish_banks();
                 }
             }
@@ -578,10 +582,11 @@ impl Engine {
                 });
             }
             Effect::RunHeard { peer, bank, head, about } => {
-                let (run, now) = (head.run, self.clock.now().0);
+                let (run, now, me) = (head.run, self.clock.now().0, self.node.id());
                 let failed = Event::RunHeld { peer, bank, run, have: None };
                 self.work(Some(failed), move |store, catalogue| {
-                    let may = runs::may(store, catalogue, &bank, |policy, owner| policy.may_write(owner, &peer));
+                    // That a run has ended is heard whoever says so: its copy goes.
+                    let may = !head.open || runs::copies(store, catalogue, &me, &bank, &peer);
                     let have = may.then(|| store.hear_run(peer, bank, &head, about.as_ref(), now));
                     vec![Event::RunHeld { peer, bank, run, have: runs::held(have) }]
                 });

@@ -354,6 +354,10 @@ impl MemoryApi for Memory {
         self.blocking(move |m| Ok(m.runs_now(&request))).await
     }
 
+    async fn drop_run(&self, request: api::DropRunRequest) -> Answer<api::DropRunResponse> {
+        self.blocking(move |m| m.drop_copy_now(&request)).await
+    }
+
     async fn show(&self, request: api::ShowRequest) -> Answer<api::ShowResponse> {
         self.blocking(move |m| m.show_now(&request)).await
     }

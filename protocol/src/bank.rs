@@ -22,6 +22,9 @@ pub const DEFAULT_RECORDS_PER_AUTHOR: u32 = 1_000_000;
 
 /// Random bytes chosen when a bank is made. All zero for a bank that anyone shall find who knows its owner and name.
 pub type BankSalt = [u8; 16];
+/// The salt of a public bank: whoever knows its owner and name can work out its id and look for it. That it is public is so
+/// part of what it is, known to everybody who joins, and cannot be changed later.
+pub const PUBLIC_SALT: BankSalt = [0; 16];
 
 /// A bank: BLAKE3 of its owner, salt and name in a context of its own. Shown in hex.
 ///
@@ -150,19 +153,33 @@ impl Policy {
 
     /// Whether `author` may read a bank of `owner` under this policy.
     pub fn may_read(&self, owner: &AuthorId, author: &AuthorId) -> bool {
-        owner == author || allows(&self.readers, author)
+        owner == author || self.readers.allows(author)
+    }
+
+    /// Who may read a bank of `owner` under this policy, with the owner listed where there is a list.
+    pub fn readers_with(&self, owner: &AuthorId) -> Access {
+        let mut readers = self.readers.clone();
+        if let Access::Listed(authors) = &mut readers
+            && let Err(at) = authors.binary_search(owner)
+        {
+            authors.insert(at, *owner);
+        }
+        readers
     }
 
     /// Whether `author` may write to a bank of `owner` under this policy.
     pub fn may_write(&self, owner: &AuthorId, author: &AuthorId) -> bool {
-        owner == author || allows(&self.writers, author)
+        owner == author || self.writers.allows(author)
     }
 }
 
-fn allows(access: &Access, author: &AuthorId) -> bool {
-    match access {
-        Access::Anyone => true,
-        Access::Listed(authors) => authors.binary_search(author).is_ok(),
+impl Access {
+    /// Whether it is given to `author`; that the owner has it too is for whoever knows the owner to say.
+    pub fn allows(&self, author: &AuthorId) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::Listed(authors) => authors.binary_search(author).is_ok(),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    bank::BankId,
+    bank::{Access, BankId},
     canonical::DecodeError,
     identity::AuthorId,
     message::{Item, Message},
@@ -176,6 +176,14 @@ pub enum Event {
         /// Answer by then with what there is.
         deadline: Time,
     },
+    /// Who may be told of runs under way in a bank: its readers, with its owner. Until it is said, nobody is; said again when the
+    /// policy changes.
+    RunReaders {
+        /// The bank.
+        bank: BankId,
+        /// Who.
+        readers: Access,
+    },
     /// A run of this node's own that a bank's readers may have was begun, came further, or ended. Said of each at the start
     /// too.
     RunShared {
@@ -186,7 +194,7 @@ pub enum Event {
         /// What it is about.
         about: RunAbout,
     },
-    /// Answers [`Effect::RunHeard`] and [`Effect::StoreSteps`].
+    /// Answers [`Effect::RunHeard`] and [`Effect::StoreSteps`], of which one at a time is under way for a run.
     RunHeld {
         /// Whose run.
         peer: AuthorId,
@@ -291,7 +299,7 @@ pub enum Effect {
         /// What it is about, where that was told.
         about: Option<RunAbout>,
     },
-    /// Check and store steps of a peer's run, durably.
+    /// Check and store steps of a peer's run, and what its head says besides, durably.
     StoreSteps {
         /// Whose.
         peer: AuthorId,

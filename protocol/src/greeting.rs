@@ -64,7 +64,7 @@ impl Node {
                 state.gaps = GAPS_TO_GRAFT;
             }
         }
-        self.runs_disconnected(&peer);
+        self.runs_disconnected(&peer, now);
         self.suggestions_disconnected(&peer);
         self.ask_disconnected(peer);
         let banks: Vec<BankId> = self.banks.keys().copied().collect();

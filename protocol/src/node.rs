@@ -70,6 +70,7 @@ pub(crate) enum Timer {
     Busy { bank: BankId, peer: AuthorId, connection: u64 },
     Code { bank: BankId },
     Steps { peer: AuthorId, bank: BankId, run: RunKey, request: u64 },
+    StepsAgain { peer: AuthorId, bank: BankId, run: RunKey },
 }
 
 /// One bank as the protocol sees it.
@@ -314,6 +315,7 @@ impl Node {
             Event::Suggested { ticket, ids } => self.suggested(ticket, ids),
             Event::WorkingOn { texts } => self.working_on(texts),
             Event::Ask { ask, bank, query, hits, deadline } => self.start_ask(ask, bank, query, hits, deadline),
+            Event::RunReaders { bank, readers } => self.run_readers(bank, readers),
             Event::RunShared { bank, head, about } => self.run_shared(bank, head, about),
             Event::RunHeld { peer, bank, run, have } => self.run_held(peer, bank, run, have, now),
             Event::StepsLoaded { ticket, pieces } => self.steps_loaded(ticket, pieces),
@@ -447,7 +449,7 @@ impl Node {
             }
             Message::Sketched { bank, session, answer } => self.receive_sketched(peer, bank, session, answer, now),
             Message::Busy { bank, request } => {
-                self.steps_busy(peer, bank, request);
+                self.steps_busy(peer, bank, request, now);
                 self.receive_busy(peer, bank, request, now);
             }
             Message::Suggest { bank, request, near, from } => self.receive_suggest(peer, bank, request, near, from),
@@ -504,7 +506,10 @@ impl Node {
             Timer::Graft { bank, peer } => self.graft_due(bank, peer, now),
             Timer::Ask { number } => self.end_ask(number),
             Timer::Code { bank } => self.coding_due(bank, now),
-            Timer::Steps { peer, bank, run, request } => self.steps_timed_out((peer, bank, run), request),
+            Timer::Steps { peer, bank, run, request } => {
+                self.steps_timed_out((peer, bank, run), request, now);
+            }
+            Timer::StepsAgain { peer, bank, run } => self.steps_rested((peer, bank, run), now),
             Timer::Busy { bank, peer, connection } => {
                 if self.is_connection(&peer, connection) {
                     self.busy_over(bank, peer, now);

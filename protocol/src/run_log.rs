@@ -12,15 +12,19 @@
 //! ```
 //!
 //! A step may be longer than a message, so steps travel in pieces; what is there of one that is not whole is kept in
-//! memory, within the length that a step may have. One question for each run is under way. What is lost on the way is
-//! made good by the next word about the run: at its next step, and with each regular comparison of the bank.
+//! memory, within the length that a step may have. Of each run one thing is under way: a question to the peer, or something
+//! that storage was told. A question that gets no answer is asked again; a word that is lost is made good by the next one about
+//! the run: at its next step, and with each regular comparison of the bank.
+//!
+//! Only those whom the bank's policy lets read are told, and whoever runs this node says who they are
+//! ([`Event::RunReaders`](crate::Event::RunReaders)).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    bank::BankId,
+    bank::{Access, BankId},
     canonical::DecodeError,
     event::{Effect, Ticket},
     identity::AuthorId,
@@ -29,7 +33,7 @@ use crate::{
     time::Time,
 };
 
-/// Runs of one peer that are followed. A host has a few agents.
+/// Runs of one peer under way that are followed, the first it tells of. A host has a few agents.
 pub const MAX_RUNS_OF_PEER: usize = 64;
 /// Runs of this node's own that are told of, the latest begun of them.
 pub const MAX_RUNS_TOLD: usize = 256;
@@ -80,7 +84,7 @@ pub struct RunHead {
     pub marks: Vec<RunMark>,
 }
 
-/// What a run is about; told once.
+/// What a run is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunAbout {
     /// What its holder calls it.
@@ -150,57 +154,128 @@ struct Told {
     about: RunAbout,
 }
 
+/// What is under way for a run that is followed: one thing at a time, so that no answer meets a state that it was not asked in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    /// The peer was asked for steps, under this number.
+    Asked(u64),
+    /// The peer is busy and is asked again before long.
+    Resting,
+    /// Storage was told something and has not answered.
+    Storing,
+}
+
 /// A run of a peer that is followed.
 #[derive(Debug)]
 struct Followed {
     head: RunHead,
     /// Steps that are durable here; none as long as storage has not said.
     have: Option<u32>,
-    /// What came of the step behind them.
-    partial: Vec<u8>,
-    /// The question under way.
-    asked: Option<u64>,
-    /// With storage now.
-    storing: bool,
+    /// What came of a step that is not whole yet, and which step that is.
+    partial: (u32, Vec<u8>),
+    doing: Doing,
     /// The head is newer than what storage was told.
     news: bool,
+    /// Its connection is gone: what was heard is stored, and then it is followed no longer.
+    gone: bool,
+}
+
+impl Followed {
+    /// Whether the peer is known to have steps that are not here.
+    fn is_behind(&self) -> bool {
+        self.have.is_some_and(|have| have < self.head.steps)
+    }
 }
 
 /// Shared runs, told and followed.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     told: BTreeMap<(BankId, RunKey), Told>,
+    /// Who may be told of the runs of a bank; nobody where nothing was said.
+    readers: BTreeMap<BankId, Access>,
+    /// Whom the ended runs of a bank were told on this connection, with those that ended since, which the next comparison tells
+    /// again: the first word may have been lost.
+    ended: BTreeMap<(AuthorId, BankId), BTreeSet<RunKey>>,
     followed: BTreeMap<(AuthorId, BankId, RunKey), Followed>,
 }
 
+impl Runs {
+    /// Runs of a peer that are followed: how many under way, and how many that have ended, of which storage was told.
+    fn followed_of(&self, peer: AuthorId) -> (usize, usize) {
+        let first = (peer, BankId([0; 32]), RunKey([0; 16]));
+        let of_peer = self.followed.range(first..).take_while(|((other, ..), _)| *other == peer);
+        of_peer.fold((0, 0), |(open, ended), (_, followed)| match followed.head.open {
+            true => (open + 1, ended),
+            false => (open, ended + 1),
+        })
+    }
+}
+
 impl Node {
+    /// Who may be told of the runs of a bank. Those who now may, and could not before, are told at once.
+    pub(crate) fn run_readers(&mut self, bank: BankId, readers: Access) {
+        let mut could_not = self.peers.sharing(&bank);
+        could_not.retain(|peer| !self.may_hear_runs(&bank, peer));
+        self.runs.readers.insert(bank, readers);
+        could_not.into_iter().for_each(|peer| self.tell_runs(bank, peer));
+    }
+
+    fn may_hear_runs(&self, bank: &BankId, peer: &AuthorId) -> bool {
+        self.runs.readers.get(bank).is_some_and(|readers| readers.allows(peer))
+    }
+
     /// A run of this node's own came a step further, ended or was begun.
     pub(crate) fn run_shared(&mut self, bank: BankId, head: RunHead, about: RunAbout) {
         let key = (bank, head.run);
         let is_new = !self.runs.told.contains_key(&key);
         if is_new && self.runs.told.len() >= MAX_RUNS_TOLD {
-            let ended = self.runs.told.iter().find(|(_, told)| !told.head.open).map(|(key, _)| *key);
-            match ended {
+            let ended = self.runs.told.iter().filter(|(_, told)| !told.head.open);
+            match ended.min_by_key(|(_, told)| told.about.began_ms).map(|(key, _)| *key) {
                 Some(oldest) => self.runs.told.remove(&oldest),
                 None => return,
             };
         }
         for peer in self.peers.sharing(&bank) {
-            let about = is_new.then(|| about.clone());
+            if !self.may_hear_runs(&bank, &peer) {
+                continue;
+            }
+            if let Some(again) = self.runs.ended.get_mut(&(peer, bank)).filter(|_| !head.open)
+                && again.len() < MAX_RUNS_TOLD
+            {
+                again.insert(head.run);
+            }
+            let about = (is_new && head.open).then(|| about.clone());
             self.send(peer, Message::Run { bank, head: head.clone(), about });
         }
         self.runs.told.insert(key, Told { head, about });
     }
 
-    /// Tells a peer of every shared run of a bank.
+    /// Tells a peer of the shared runs of a bank: of those under way, the latest begun first, and of those that ended once on
+    /// each connection, and once more if it was meanwhile.
     pub(crate) fn tell_runs(&mut self, bank: BankId, peer: AuthorId) {
+        if !self.may_hear_runs(&bank, &peer) {
+            return;
+        }
+        let again = self.runs.ended.insert((peer, bank), BTreeSet::new());
         let of_bank = (bank, RunKey([0; 16]))..=(bank, RunKey([255; 16]));
-        let messages: Vec<Message> = self
-            .runs
-            .told
-            .range(of_bank)
-            .map(|(_, told)| Message::Run { bank, head: told.head.clone(), about: Some(told.about.clone()) })
-            .collect();
+        let (mut open, mut ended) = (Vec::new(), Vec::new());
+        for ((_, run), told) in self.runs.told.range(of_bank) {
+            if told.head.open {
+                open.push(told);
+            } else if again.as_ref().is_none_or(|again| again.contains(run)) {
+                ended.push(told);
+            }
+        }
+        open.sort_by_key(|told| (u64::MAX - told.about.began_ms, told.head.run));
+        // Nobody follows more of one node: of the others the head alone, for whoever had them earlier.
+        let is_wanted = |n: usize| n < MAX_RUNS_OF_PEER;
+        let open = open.into_iter().enumerate();
+        let open = open.map(|(n, told)| (told.head.clone(), is_wanted(n).then(|| told.about.clone())));
+        // Whoever has a copy knows what it is about, and others need not.
+        let ended = ended.into_iter().map(|told| (told.head.clone(), None));
+        let messages: Vec<Message> =
+            open.chain(ended).map(|(head, about)| Message::Run { bank, head, about }).collect();
         messages.into_iter().for_each(|message| self.send(peer, message));
     }
 
@@ -213,82 +288,95 @@ impl Node {
         now: Time,
     ) {
         let key = (peer, bank, head.run);
-        let of_peer = self.runs.followed.keys().filter(|(other, ..)| *other == peer).count();
-        let known = self.runs.followed.contains_key(&key);
-        // Without what it is about, a run that is not followed yet says nothing; the next comparison tells it.
-        if !known && (about.is_none() || of_peer >= MAX_RUNS_OF_PEER) {
-            return;
+        if !self.runs.followed.contains_key(&key) {
+            let (open, ended) = self.runs.followed_of(peer);
+            // Without what it is about, a run that is not followed yet says nothing; the next comparison tells it. One that has
+            // ended is let go, if there is a copy of it.
+            let wanted = if head.open { about.is_some() && open < MAX_RUNS_OF_PEER } else { true };
+            if !wanted || open + ended >= MAX_RUNS_OF_PEER + MAX_RUNS_TOLD {
+                return;
+            }
         }
         let followed = self.runs.followed.entry(key).or_insert_with(|| Followed {
             head: head.clone(),
             have: None,
-            partial: Vec::new(),
-            asked: None,
-            storing: false,
+            partial: (0, Vec::new()),
+            doing: Doing::Nothing,
             news: true,
+            gone: false,
         });
+        followed.gone = false;
         followed.news |= followed.head != head;
         followed.head = head;
-        if followed.storing {
+        if followed.doing != Doing::Nothing {
             return;
         }
-        if about.is_some() || followed.have.is_none_or(|have| have >= followed.head.steps) {
-            followed.storing = true;
-            followed.news = false;
-            let head = followed.head.clone();
-            self.emit(Effect::RunHeard { peer, bank, head, about });
+        if about.is_some() || !followed.is_behind() {
+            self.tell_storage(key, about);
         } else {
-            self.fetch_steps_at(key, now);
+            self.go_on(key, now);
         }
+    }
+
+    /// Hands storage what was heard of a run.
+    fn tell_storage(&mut self, key: (AuthorId, BankId, RunKey), about: Option<RunAbout>) {
+        let Some(followed) = self.runs.followed.get_mut(&key).filter(|f| f.doing == Doing::Nothing) else { return };
+        if !followed.news && about.is_none() {
+            return;
+        }
+        (followed.doing, followed.news) = (Doing::Storing, false);
+        let ((peer, bank, _), head) = (key, followed.head.clone());
+        self.emit(Effect::RunHeard { peer, bank, head, about });
+    }
+
+    /// Does what is to be done next for a run that is followed, if something is.
+    fn go_on(&mut self, key: (AuthorId, BankId, RunKey), now: Time) {
+        let request = self.next_number();
+        let Some(followed) = self.runs.followed.get_mut(&key).filter(|f| f.doing == Doing::Nothing) else { return };
+        if followed.gone && !followed.news {
+            self.runs.followed.remove(&key);
+            return;
+        }
+        if followed.gone || !followed.head.open || !followed.is_behind() {
+            self.tell_storage(key, None);
+            return;
+        }
+        let from = followed.have.unwrap_or_default().saturating_add(1);
+        if followed.partial.0 != from {
+            followed.partial = (from, Vec::new());
+        }
+        followed.doing = Doing::Asked(request);
+        let ((peer, bank, run), offset) = (key, followed.partial.1.len() as u32);
+        self.send(peer, Message::RunFetch { bank, request, run, from, offset });
+        self.set_timer(now + self.config.request_timeout_ms, Timer::Steps { peer, bank, run, request });
+    }
+
+    /// As [`Node::go_on`], but what is news is stored first: the peer may be going.
+    fn go_on_after_news(&mut self, key: (AuthorId, BankId, RunKey), now: Time) {
+        self.tell_storage(key, None);
+        self.go_on(key, now);
     }
 
     /// Storage says how many steps of a peer's run are durable here; none if the run is not wanted, or let go.
     pub(crate) fn run_held(&mut self, peer: AuthorId, bank: BankId, run: RunKey, have: Option<u32>, now: Time) {
         let key = (peer, bank, run);
-        let Some(followed) = self.runs.followed.get_mut(&key) else { return };
-        followed.storing = false;
-        let Some(have) = have else {
+        let Some(followed) = self.runs.followed.get_mut(&key).filter(|f| f.doing == Doing::Storing) else { return };
+        followed.doing = Doing::Nothing;
+        followed.have = have;
+        if have.is_none() || (!followed.head.open && !followed.news) {
             self.runs.followed.remove(&key);
             return;
-        };
-        followed.have = Some(have);
-        if have < followed.head.steps {
-            self.fetch_steps_at(key, now);
-        } else if followed.news {
-            followed.storing = true;
-            followed.news = false;
-            let head = followed.head.clone();
-            self.emit(Effect::RunHeard { peer, bank, head, about: None });
         }
+        self.go_on(key, now);
     }
 
-    fn fetch_steps_at(&mut self, key: (AuthorId, BankId, RunKey), now: Time) {
-        if let Some(request) = self.fetch_steps(key) {
-            let (peer, bank, run) = key;
-            self.set_timer(now + self.config.request_timeout_ms, Timer::Steps { peer, bank, run, request });
-        }
-    }
-
-    /// Asks for what follows; the number of the question.
-    fn fetch_steps(&mut self, key: (AuthorId, BankId, RunKey)) -> Option<u64> {
-        let (peer, bank, run) = key;
-        let request = self.next_number();
-        let followed = self.runs.followed.get_mut(&key)?;
-        let have = followed.have?;
-        if followed.asked.is_some() || followed.storing {
-            return None;
-        }
-        followed.asked = Some(request);
-        let (from, offset) = (have.saturating_add(1), followed.partial.len() as u32);
-        self.send(peer, Message::RunFetch { bank, request, run, from, offset });
-        Some(request)
-    }
-
-    /// A question got no answer: the next word about the run asks again.
-    pub(crate) fn steps_timed_out(&mut self, key: (AuthorId, BankId, RunKey), request: u64) {
-        let Some(followed) = self.runs.followed.get_mut(&key).filter(|f| f.asked == Some(request)) else { return };
-        followed.asked = None;
+    /// A question got no answer: it is asked again, unless the connection is taken for dead.
+    pub(crate) fn steps_timed_out(&mut self, key: (AuthorId, BankId, RunKey), request: u64, now: Time) {
+        let asked = self.runs.followed.get_mut(&key).filter(|f| f.doing == Doing::Asked(request));
+        let Some(followed) = asked else { return };
+        followed.doing = Doing::Nothing;
         self.timed_out(key.0);
+        self.go_on_after_news(key, now);
     }
 
     pub(crate) fn receive_run_steps(
@@ -301,32 +389,41 @@ impl Node {
         now: Time,
     ) {
         let key = (peer, bank, run);
-        let Some(followed) = self.runs.followed.get_mut(&key).filter(|f| f.asked == Some(request)) else { return };
-        followed.asked = None;
+        let asked = self.runs.followed.get_mut(&key).filter(|f| f.doing == Doing::Asked(request));
+        let Some(followed) = asked else { return };
+        followed.doing = Doing::Nothing;
         if pieces.is_empty() {
-            // It has no more than this, whatever it said.
-            followed.partial.clear();
+            // It has no more than this, whatever it said: it is asked no more until its next word.
+            followed.partial.1.clear();
+            self.tell_storage(key, None);
             return;
         }
         let mut steps = Vec::new();
+        let (from, mut partial) = std::mem::take(&mut followed.partial);
         for piece in pieces {
-            followed.partial.extend_from_slice(&piece.bytes);
-            if followed.partial.len().saturating_add(piece.left as usize) > MAX_RUN_STEP_BYTES {
+            partial.extend_from_slice(&piece.bytes);
+            if partial.len().saturating_add(piece.left as usize) > MAX_RUN_STEP_BYTES {
                 self.runs.followed.remove(&key);
                 self.strike(peer, now);
                 return;
             }
             if piece.left == 0 {
-                steps.push(std::mem::take(&mut followed.partial));
+                steps.push(std::mem::take(&mut partial));
             }
         }
-        if steps.is_empty() {
-            self.fetch_steps_at(key, now);
+        // What it recorded after its last word is asked for when that is told: without it nothing says where the chain leads.
+        let told = followed.head.steps.saturating_add(1).saturating_sub(from) as usize;
+        if steps.len() > told {
+            steps.truncate(told);
+            partial.clear();
+        }
+        followed.partial = (from.saturating_add(steps.len() as u32), partial);
+        if steps.is_empty() || !followed.head.open {
+            self.go_on(key, now);
             return;
         }
-        followed.storing = true;
-        followed.news = false;
-        let (from, head) = (followed.have.unwrap_or(0).saturating_add(1), followed.head.clone());
+        (followed.doing, followed.news) = (Doing::Storing, false);
+        let head = followed.head.clone();
         self.emit(Effect::StoreSteps { peer, bank, head, from, steps });
     }
 
@@ -339,7 +436,7 @@ impl Node {
         from: u32,
         offset: u32,
     ) {
-        if !self.runs.told.contains_key(&(bank, run)) {
+        if !self.runs.told.contains_key(&(bank, run)) || !self.may_hear_runs(&bank, &peer) {
             self.send(peer, Message::RunSteps { bank, request, run, pieces: Vec::new() });
         } else if self.may_serve(peer, bank, request) {
             let ticket = self.issue(Pending::Steps { peer, bank, request, run });
@@ -353,18 +450,35 @@ impl Node {
         self.send(peer, Message::RunSteps { bank, request, run, pieces });
     }
 
-    /// A connection is gone, and what was under way on it. What a peer shared is told anew when it comes back.
-    pub(crate) fn runs_disconnected(&mut self, peer: &AuthorId) {
-        self.runs.followed.retain(|(other, ..), _| other != peer);
-    }
-
-    /// A question for steps was turned away as one too many.
-    pub(crate) fn steps_busy(&mut self, peer: AuthorId, bank: BankId, request: u64) {
-        let of_bank = self.runs.followed.iter_mut().filter(|((p, b, _), _)| *p == peer && *b == bank);
-        for (_, followed) in of_bank {
-            if followed.asked == Some(request) {
-                followed.asked = None;
+    /// A connection is gone. What was heard on it and is not stored is stored now: it may be the last word of a node that is
+    /// gone for good. What a peer shared is told anew when it comes back.
+    pub(crate) fn runs_disconnected(&mut self, peer: &AuthorId, now: Time) {
+        self.runs.ended.retain(|(other, _), _| other != peer);
+        let of_peer: Vec<_> = self.runs.followed.keys().filter(|(other, ..)| other == peer).copied().collect();
+        for key in of_peer {
+            let Some(followed) = self.runs.followed.get_mut(&key) else { continue };
+            followed.gone = true;
+            followed.partial.1.clear();
+            if followed.doing != Doing::Storing {
+                followed.doing = Doing::Nothing;
+                self.go_on(key, now);
             }
         }
+    }
+
+    /// A question for steps was turned away as one too many: it is asked again after a pause.
+    pub(crate) fn steps_busy(&mut self, peer: AuthorId, bank: BankId, request: u64, now: Time) {
+        let mut of_bank = self.runs.followed.iter_mut().filter(|((p, b, _), _)| *p == peer && *b == bank);
+        let Some((&(_, _, run), followed)) = of_bank.find(|(_, f)| f.doing == Doing::Asked(request)) else { return };
+        followed.doing = Doing::Resting;
+        self.set_timer(now + self.config.busy_pause_ms, Timer::StepsAgain { peer, bank, run });
+    }
+
+    /// The pause after [`Node::steps_busy`] is over.
+    pub(crate) fn steps_rested(&mut self, key: (AuthorId, BankId, RunKey), now: Time) {
+        let resting = self.runs.followed.get_mut(&key).filter(|f| f.doing == Doing::Resting);
+        let Some(followed) = resting else { return };
+        followed.doing = Doing::Nothing;
+        self.go_on_after_news(key, now);
     }
 }

@@ -29,6 +29,7 @@
 //! checkpoint(name) -> Result<Checkpoint, RunError>        note_given(&Lease, &[LessonId]) -> Result<(), RunError>
 //! end_run(&Keypair, at_ms, Batch, &Ending) -> Result<Written, RunError>             runs_here() -> Vec<RunInfo>
 //! hear_run(..), copy_steps(..) -> Result<Option<u32>, RunError>     step_pieces(..) -> Result<Vec<StepPiece>, RunError>
+//! drop_copy(&RunId) -> Result<(), RunError>               retain_copies(Fn(&BankId, &AuthorId) -> bool) -> Result<usize, _>
 //!
 //! counts() -> Counts      record_count(&BankId) -> usize  notes() -> Vec<String>     syncs() -> u64
 //! verify(FnMut(VerifyProgress)) -> Result<VerifyReport, ReadError>
@@ -109,6 +110,8 @@ const SETTING_MARKER: &str = "bank:marker";
 const SETTING_REWRITE_OWED: &str = "bank:rewrite-owed";
 /// Set while what was made of such text may still be in the catalogue's files.
 const SETTING_TRACES_OWED: &str = "bank:traces-owed";
+/// Copies of other nodes' runs that were dropped here by hand: their ids, the latest last.
+const SETTING_DROPPED_COPIES: &str = "bank:dropped-copies";
 /// Waste of less than this is not worth a rewrite: what sled takes for a few of its segments.
 const REWRITE_ABOVE_BYTES: u64 = 128 * 1024 * 1024;
 /// Room for an owner, a name and their lengths.

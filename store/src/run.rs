@@ -15,7 +15,8 @@ use unicode_normalization::UnicodeNormalization;
 
 /// Steps kept of one run. The longest runs in public collections have a few hundred; the rest is cut and said so.
 pub const MAX_STEPS: usize = 2_048;
-/// Bytes kept of each of a step's three texts. Long tool output is elided in the middle, where it says least.
+/// Bytes kept of each of a step's three texts, of runs that come from files. Long tool output is elided in the middle, where it
+/// says least. Runs recorded here keep what was acknowledged ([`crate::runs::log::MAX_STEP_BYTES`]).
 pub const MAX_STEP_TEXT_BYTES: usize = 16 * 1024;
 /// Bytes kept of the task in words. Issue texts with logs in them are the longest.
 pub const MAX_TASK_BYTES: usize = 16 * 1024;
@@ -161,6 +162,11 @@ impl Run {
     /// Brings every text through [`clean`] and within its bound. Importers call it once on what they built;
     /// doing it again changes nothing.
     pub fn tidy(&mut self) {
+        self.tidy_to(MAX_STEP_TEXT_BYTES);
+    }
+
+    /// As [`tidy`](Self::tidy), with so many bytes kept of each of a step's three texts.
+    pub fn tidy_to(&mut self, step_text_bytes: usize) {
         for line in [&mut self.task_key, &mut self.domain, &mut self.agent, &mut self.source] {
             *line = one_line(line);
         }
@@ -174,7 +180,7 @@ impl Run {
         }
         for step in &mut self.steps {
             for text in [&mut step.think, &mut step.action, &mut step.observation] {
-                *text = elide(clean(text).trim(), MAX_STEP_TEXT_BYTES);
+                *text = elide(clean(text).trim(), step_text_bytes);
             }
         }
         let outcome = &mut self.outcome;

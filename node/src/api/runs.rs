@@ -239,6 +239,27 @@ pub struct RunsRequest {
     pub all: bool,
 }
 
+/// `runs drop`: lets the copy of another node's run go, for good.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DropRunRequest {
+    /// Its name or its id, as `runs` shows them.
+    pub run: String,
+}
+
+/// Answer of `runs drop`. What it speaks of is durable.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropRunResponse {
+    /// What its holder calls the run.
+    pub name: String,
+    /// What named the copy here, in hex.
+    pub id: String,
+    /// The node whose run it is.
+    pub copy_of: String,
+    /// Steps that were here.
+    pub steps: u32,
+}
+
 /// A run without its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummary {
@@ -270,7 +291,7 @@ pub struct RunSummary {
     pub outcome: Option<Outcome>,
     /// Where it was taken over from, if it was.
     pub branch: Option<BranchView>,
-    /// Names it over all nodes, in hex.
+    /// Names it at this node, in hex.
     #[serde(default)]
     pub id: String,
     /// The node whose run it is, if it is another's: `resume` takes it over as a branch.

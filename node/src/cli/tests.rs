@@ -400,6 +400,13 @@ fn a_run_under_way_is_written_and_taken_over_by_its_verbs() {
     assert_eq!(served.json(&["resume", "--task", "refund an order", "-k", "0"])["lease"], 2);
     let (code, out, _) = served.command(&["runs"]);
     assert!(code == 0 && out.contains("shop-1@2  under way  1 steps  1 uncertain"), "{out}");
+    let (code, out, _) = served.command(&["runs", "drop", "theirs"]);
+    assert!(
+        code == 0 && out.starts_with("the copy of theirs at ") && out.ends_with(" is dropped, with 5 steps\n"),
+        "{out}"
+    );
+    assert_eq!(served.json(&["runs", "drop", "theirs"])["name"], "theirs");
+    assert_eq!(served.command(&["runs", "drop"]).0, 2);
     let (code, out, _) = served.command(&["end", "shop-1@2", "--outcome", "failure", "--reward-milli", "-5"]);
     assert_eq!((code, out), (0, format!("shop-1 ended: failure, 2 steps, 1 lesson\n{LESSON}\n")));
     let asked = served.memory.was_asked();

@@ -5,15 +5,11 @@ use std::collections::BTreeMap;
 
 use folklore_protocol::{
     AuthorId, BankId, DialTarget, Time,
-    bank::{Access, BankSalt},
+    bank::{Access, PUBLIC_SALT},
 };
 
 use super::Engine;
 use crate::network::{DhtKey, DialError, DisconnectReason};
-
-/// The salt of a public bank: whoever knows its owner and name can work out its id and look for it. That it is public is so
-/// part of what it is, known to everybody who joins, and cannot be changed later.
-pub const PUBLIC_SALT: BankSalt = [0; 16];
 
 /// Failed dials whose reason is remembered: as many as there are peers in the address book.
 const MAX_ERRORS: usize = 4096;

@@ -268,6 +268,11 @@ impl MemoryApi for Double {
         Ok(RunsResponse { runs: vec![run] })
     }
 
+    async fn drop_run(&self, request: DropRunRequest) -> Answer<DropRunResponse> {
+        self.note(&request);
+        Ok(DropRunResponse { name: request.run, id: "33".repeat(16), copy_of: bank().owner, steps: 5 })
+    }
+
     async fn show(&self, request: ShowRequest) -> Answer<ShowResponse> {
         self.note(&request);
         let id = request.id;

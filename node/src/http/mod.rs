@@ -36,7 +36,7 @@ pub use token::Token;
 
 use crate::api::{
     Answer, ApiError, AttemptsRequest, BankCreateRequest, BankInviteRequest, BankJoinRequest, BeginRequest,
-    BlockRequest, DoctorRequest, EndRequest, ForgetRequest, InduceAnswerRequest, InduceRequest, JobRequest,
+    BlockRequest, DoctorRequest, DropRunRequest, EndRequest, ForgetRequest, InduceAnswerRequest, InduceRequest, JobRequest,
     ListRequest, MAX_INDUCED_ANSWER_BYTES, MemoryApi, RateRequest, RecallRequest, RefineRequest, ResumeRequest,
     RunsRequest, ShowRequest, StepRequest, SyncRequest, TeachRequest, WithdrawRequest,
 };
@@ -159,6 +159,7 @@ fn router<M: MemoryApi>(door: Door<M>) -> Router {
         .route("/v1/end", verb(MAX_BODY_BYTES, |m: M, q: EndRequest| async move { m.end(q).await }))
         .route("/v1/resume", verb(MAX_BODY_BYTES, |m: M, q: ResumeRequest| async move { m.resume(q).await }))
         .route("/v1/runs", verb(MAX_BODY_BYTES, |m: M, q: RunsRequest| async move { m.runs(q).await }))
+        .route("/v1/runs/drop", verb(MAX_BODY_BYTES, |m: M, q: DropRunRequest| async move { m.drop_run(q).await }))
         .route("/v1/show", verb(MAX_BODY_BYTES, |m: M, q: ShowRequest| async move { m.show(q).await }))
         .route("/v1/list", verb(MAX_BODY_BYTES, |m: M, q: ListRequest| async move { m.list(q).await }))
         .route("/v1/rate", verb(MAX_BODY_BYTES, |m: M, q: RateRequest| async move { m.rate(q).await }))

@@ -42,6 +42,8 @@ const GROUP_ITEMS: usize = 64;
 const GROUP_BYTES: usize = 4 * 1024 * 1024;
 /// Runs of one task that a contrast is drawn from; the first of each outcome by digest.
 const MAX_CONTRASTED: usize = 64;
+/// Bytes of the runs that are read at once to be compared: at the least two of the longest, one of each outcome.
+pub(super) const MAX_COMPARED_BYTES: u64 = 2 * MAX_RUN_BYTES as u64;
 /// Reports of things left out that one answer carries; beyond, they are counted.
 const MAX_REPORTED: usize = 10_000;
 
@@ -472,6 +474,23 @@ fn left(runs: &[Run], reason: &str) -> Induced {
     Induced { lessons: Vec::new(), no_lesson: runs.iter().map(none).collect() }
 }
 
+/// Leaves of runs of a task, solved and others, those that fit together into [`MAX_COMPARED_BYTES`], the first by digest before
+/// the later; the first of each outcome fits always.
+pub(super) fn that_fit(solved: &mut Vec<RunDigest>, others: &mut Vec<RunDigest>, bytes: impl Fn(&RunDigest) -> u64) {
+    let firsts: Vec<RunDigest> = solved.first().into_iter().chain(others.first()).copied().collect();
+    let mut left = MAX_COMPARED_BYTES.saturating_sub(firsts.iter().map(&bytes).sum());
+    let mut rest: Vec<RunDigest> = solved.iter().skip(1).chain(others.iter().skip(1)).copied().collect();
+    rest.sort_unstable();
+    rest.retain(|digest| {
+        let fits = bytes(digest) <= left;
+        left -= if fits { bytes(digest) } else { 0 };
+        fits
+    });
+    let kept = |digest: &RunDigest| firsts.contains(digest) || rest.contains(digest);
+    solved.retain(kept);
+    others.retain(kept);
+}
+
 /// What a run is known by in one bank: importing it into another bank is news there.
 fn in_bank(bank: &BankId, digest: &RunDigest) -> RunDigest {
     let mut hasher = blake3::Hasher::new_derive_key("folklore 2026 run in bank v1");
@@ -493,6 +512,13 @@ pub(crate) fn lesson_of(draft: &Draft) -> Result<Lesson, LessonError> {
 
 /// Takes secrets and what tells who and where out of every text of a run, before anything is hashed or stored.
 pub(crate) fn clean_run(run: &mut Run) -> Struck {
+    let struck = strike_run(run);
+    run.tidy();
+    struck
+}
+
+/// As [`clean_run`], without bringing the run within its bounds again: what stands for a secret may be longer than that was.
+pub(super) fn strike_run(run: &mut Run) -> Struck {
     let mut struck = Struck::default();
     let Run { task_key, task, domain, agent, attempt: _, source, steps, outcome, tags, injected } = run;
     for text in [task_key, task, domain, agent, source].into_iter().chain(tags).chain(injected) {
@@ -507,6 +533,33 @@ pub(crate) fn clean_run(run: &mut Run) -> Struck {
     for text in texts.chain(outcome.expected.iter_mut().flatten()) {
         struck.clean(text);
     }
-    run.tidy();
     struck
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_are_compared_fit_into_memory_and_each_outcome_is_among_them() {
+        let digest = |n: u8| [n; 32];
+        let longest = MAX_RUN_BYTES as u64;
+        let fit = |solved: &[u8], others: &[u8], bytes: &dyn Fn(u8) -> u64| {
+            let [mut solved, mut others] = [solved, others].map(|list| list.iter().map(|n| digest(*n)).collect());
+            that_fit(&mut solved, &mut others, |digest| bytes(digest[0]));
+            [solved, others].map(|list| list.iter().map(|digest| digest[0]).collect::<Vec<u8>>())
+        };
+        let all: Vec<u8> = (0..64).collect();
+        let (even, odd): (Vec<u8>, Vec<u8>) = all.iter().partition(|n| *n % 2 == 0);
+        assert_eq!(fit(&even, &odd, &|_| 1024 * 1024), [even.clone(), odd.clone()], "ordinary ones all");
+        let kept = fit(&even, &odd, &|_| longest);
+        assert_eq!(kept, [vec![0], vec![1]]);
+        // A long one does not keep the short ones behind it out.
+        let kept = fit(&[0, 2, 4], &[1, 3], &|n| if n == 2 { longest } else { longest / 4 });
+        assert_eq!(kept, [vec![0, 2, 4], vec![1, 3]]);
+        let kept = fit(&[0, 2, 4], &[1, 3], &|n| if n == 2 { 2 * longest } else { longest / 4 });
+        assert_eq!(kept, [vec![0, 4], vec![1, 3]]);
+        // Even where the numbers say that nothing fits.
+        assert_eq!(fit(&[5, 6], &[7], &|_| 9 * longest), [vec![5], vec![7]]);
+    }
 }

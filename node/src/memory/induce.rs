@@ -18,7 +18,7 @@ use folklore_store::{
 
 use super::{
     Memory,
-    import::lesson_of,
+    import::{MAX_COMPARED_BYTES, lesson_of, that_fit},
     merge::Fresh,
     read_failed,
     teach::{Struck, brief},
@@ -255,7 +255,7 @@ impl Memory {
     }
 
     /// The runs of a task that a contrast is drawn from: none unless it has both outcomes, else the first of each by digest, at
-    /// most `most`, without reading the others. `label` is one that is about to be written.
+    /// most `most` that can be read at once, without reading the others. `label` is one that is about to be written.
     pub(super) fn both_outcomes(&self, task: &str, most: usize, label: Option<(RunDigest, Outcome)>) -> Vec<RunDigest> {
         let store = &self.0.store;
         let mut digests = store.run_digests_of_task(task);
@@ -281,6 +281,7 @@ impl Memory {
         let room = most - others.len().min(half);
         solved.truncate(room.max(half));
         others.truncate(most - solved.len());
+        that_fit(&mut solved, &mut others, |digest| store.run_bytes(digest).unwrap_or_default());
         let mut both = [solved, others].concat();
         both.sort_unstable();
         both
@@ -316,6 +317,24 @@ impl Memory {
         Ok(Held { digest, bank, run })
     }
 
+    /// Runs that are read one by one, as long as they can be held at once.
+    fn gathered(&self, runs: impl Iterator<Item = Answer<Held>>) -> Answer<Vec<Held>> {
+        let (mut gathered, mut bytes) = (Vec::new(), 0);
+        for held in runs {
+            let held = held?;
+            bytes += self.0.store.run_bytes(&held.digest).unwrap_or_default();
+            // The longest of all has a part more than its limit.
+            if bytes > MAX_COMPARED_BYTES && gathered.len() > 1 {
+                return Err(ApiError::bad_request(format!(
+                    "the runs have more than {MAX_COMPARED_BYTES} bytes together, the limit: name fewer of them, by \
+                     their ids"
+                )));
+            }
+            gathered.push(held);
+        }
+        Ok(gathered)
+    }
+
     /// The runs that a request names: ids, or one task.
     fn named_runs(&self, names: &[String], ask: Ask) -> Answer<Vec<Held>> {
         if names.is_empty() || names.len() > api::MAX_INDUCED_RUNS {
@@ -336,9 +355,9 @@ impl Memory {
                 } else {
                     digests.into_iter().take(api::MAX_INDUCED_RUNS).collect()
                 };
-                both.into_iter().map(|digest| self.held_run(digest)).collect::<Answer<_>>()?
+                self.gathered(both.into_iter().map(|digest| self.held_run(digest)))?
             }
-            _ => names.iter().map(|name| self.held(name)).collect::<Answer<_>>()?,
+            _ => self.gathered(names.iter().map(|name| self.held(name)))?,
         };
         let Some(first) = held.first() else {
             return Err(ApiError::bad_request(

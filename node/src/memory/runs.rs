@@ -3,18 +3,24 @@
 
 use folklore_protocol::{
     AuthorId, Event, LessonId, Outcome,
-    canonical::{Lines, normalise, shorten},
+    canonical::{self, Lines, normalise, shorten},
 };
 use folklore_store::{
     bank::Batch,
     catalogue::{Recalled, Wish},
     run::{self, Run, RunOutcome, RunStatus, Step, digest_hex},
-    runs::log::{Branch, Checkpoint, Ending, Lease, MAX_RUN_NAME_BYTES, NewRun, Recorded, RunError, RunId, RunInfo},
+    runs::{
+        MAX_RUN_BYTES,
+        log::{
+            Branch, Checkpoint, Ending, Lease, MAX_RUN_NAME_BYTES, MAX_STEP_BYTES, NewRun, Recorded, RunError, RunId,
+            RunInfo,
+        },
+    },
 };
 
 use super::{
     Memory, clean_run,
-    import::Finished,
+    import::{Finished, strike_run},
     read_failed, stopping,
     teach::{Struck, brief},
     write_failed,
@@ -126,8 +132,7 @@ impl Memory {
         };
         let bank = self.bank(Some(&held.info.bank.to_string()))?;
         let state = held.info.state;
-        let mut finished = finished(held, &request);
-        clean_run(&mut finished);
+        let finished = finished(held, &request);
         let Finished { row, claims, works, mut no_lesson } = self.finish(&bank, &finished)?;
         // A policy that changed meanwhile keeps the lessons out; the run is this node's own.
         let may_write = self.check_may_write(&bank);
@@ -251,6 +256,7 @@ impl Memory {
     fn take_over(&self, copy: &RunInfo, from: AuthorId) -> Answer<Lease> {
         let bank = self.bank(Some(&copy.bank.to_string()))?;
         self.check_may_write(&bank)?;
+        let shared = bank.salt != crate::engine::PUBLIC_SALT;
         let Checkpoint { info, steps, uncertain } = self.0.store.checkpoint_of(&copy.id).map_err(run_failed)?;
         let id = run_id()?;
         let is_free = |name: &str| matches!(self.0.store.run_info(name), Err(RunError::Unknown(_)));
@@ -261,7 +267,7 @@ impl Memory {
         };
         let branch = Branch { from, steps: info.steps, state: info.state };
         let RunInfo { bank, task_key, task, domain, agent, tags, .. } = info;
-        let new = NewRun { id, name, bank, shared: true, task_key, task, domain, agent, tags };
+        let new = NewRun { id, name, bank, shared, task_key, task, domain, agent, tags };
         let lease = self.0.store.begin_branch(new, branch, &steps, &uncertain, self.now_ms()).map_err(run_failed)?;
         self.tell(&lease.name)?;
         Ok(lease)
@@ -273,8 +279,7 @@ impl Memory {
             Err(RunError::Unknown(_)) => {}
             found => return found.map_err(run_failed),
         }
-        let copies = self.0.store.runs_here().into_iter().filter(|run| run.copy_of.is_some());
-        let found: Vec<RunInfo> = copies.filter(|run| run.name == name || run.id.to_string() == name).collect();
+        let found = self.copies_called(name);
         if found.is_empty() {
             return Err(run_failed(RunError::Unknown(name.to_owned())));
         }
@@ -299,6 +304,26 @@ impl Memory {
             )));
         }
         only_one(found, "of this task")
+    }
+
+    /// Lets copies of other nodes' runs go, so that they do not come back.
+    pub(super) fn drop_copy_now(&self, request: &api::DropRunRequest) -> Answer<api::DropRunResponse> {
+        let named = self.copies_called(&request.run);
+        let named = if named.is_empty() { vec![self.run_named(&request.run)?] } else { named };
+        let run = only_one(named, "called so")?;
+        self.0.store.drop_copy(&run.id).map_err(run_failed)?;
+        Ok(api::DropRunResponse {
+            name: run.name,
+            id: run.id.to_string(),
+            copy_of: run.copy_of.map(|node| node.to_string()).unwrap_or_default(),
+            steps: run.steps,
+        })
+    }
+
+    /// Copies of other nodes' runs by name or id.
+    fn copies_called(&self, name: &str) -> Vec<RunInfo> {
+        let copies = self.0.store.runs_here().into_iter().filter(|run| run.copy_of.is_some());
+        copies.filter(|run| run.name == name || run.id.to_string() == name).collect()
     }
 
     pub(super) fn runs_now(&self, request: &api::RunsRequest) -> api::RunsResponse {
@@ -359,7 +384,15 @@ fn finished(held: Checkpoint, request: &api::EndRequest) -> Run {
         tags: info.tags,
         injected: info.given.iter().map(ToString::to_string).collect(),
     };
-    run.tidy();
+    // What was acknowledged stays whole. Only what redaction makes longer, by rules that came since, could pass the limit.
+    let mut most_bytes = MAX_STEP_BYTES;
+    run.tidy_to(most_bytes);
+    strike_run(&mut run);
+    run.tidy_to(most_bytes);
+    while most_bytes > 1024 && canonical::encode(&run).len() > MAX_RUN_BYTES {
+        most_bytes /= 2;
+        run.tidy_to(most_bytes);
+    }
     run
 }
 
@@ -421,9 +454,11 @@ pub(super) fn run_failed(error: RunError) -> ApiError {
     let text = error.to_string();
     match error {
         RunError::Unknown(_) => ApiError::not_found(text),
-        RunError::BadName(_) | RunError::NotALease(_) | RunError::Limit { .. } | RunError::NoSuchLease { .. } => {
-            ApiError::bad_request(text)
-        }
+        RunError::BadName(_)
+        | RunError::NotALease(_)
+        | RunError::NotACopy(_)
+        | RunError::Limit { .. }
+        | RunError::NoSuchLease { .. } => ApiError::bad_request(text),
         RunError::Fenced { .. } | RunError::TooManyRuns(_) => ApiError::refused(text),
         RunError::Taken { .. }
         | RunError::Ended { .. }
@@ -432,5 +467,87 @@ pub(super) fn run_failed(error: RunError) -> ApiError {
         | RunError::Moved(_) => ApiError::new(api::ErrorCode::Conflict, text),
         RunError::Write(error) => write_failed(error),
         RunError::Read(error) => read_failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use folklore_protocol::BankId;
+    use folklore_store::runs::log::StateHash;
+
+    use super::*;
+
+    fn held(steps: Vec<Step>) -> Checkpoint {
+        let mut state = StateHash::root("k", "t");
+        let recorded = (1..).zip(steps).map(|(n, step)| {
+            state = state.then(n, &step);
+            Recorded { n, state, at_ms: 5, step }
+        });
+        let steps: Vec<Recorded> = recorded.collect();
+        let info = RunInfo {
+            id: RunId([7; 16]),
+            name: "shop".into(),
+            bank: BankId([1; 32]),
+            shared: false,
+            task_key: "k".into(),
+            task: "t".into(),
+            domain: String::new(),
+            agent: "clerk".into(),
+            tags: vec![],
+            lease: 1,
+            steps: u32::try_from(steps.len()).unwrap(),
+            state,
+            uncertain: 0,
+            given: vec![],
+            began_ms: 1,
+            touched_ms: 5,
+            branch: None,
+            ended: None,
+            lost_after: None,
+            copy_of: None,
+        };
+        Checkpoint { info, steps, uncertain: vec![] }
+    }
+
+    fn request() -> api::EndRequest {
+        api::EndRequest {
+            run: "shop@1".into(),
+            outcome: Outcome::Failure,
+            reward_milli: None,
+            reason: None,
+            judged_by: None,
+        }
+    }
+
+    fn seen(bytes: usize) -> Step {
+        Step {
+            action: "look".into(),
+            observation: "shelf 7 is empty, ".chars().cycle().take(bytes).collect(),
+            ..Step::default()
+        }
+    }
+
+    #[test]
+    fn a_run_that_ends_keeps_every_step_as_it_was_acknowledged() {
+        let steps =
+            vec![seen(10), seen(100 * 1024), seen(MAX_STEP_BYTES - 4), Step { think: "  so ".into(), ..seen(20) }];
+        let run = finished(held(steps.clone()), &request());
+        let lens = |steps: &[Step]| steps.iter().map(|step| step.observation.len()).collect::<Vec<_>>();
+        assert_eq!(lens(&run.steps)[1..3], lens(&steps)[1..3]);
+        assert_eq!(run.steps[..3], steps[..3]);
+        assert!(canonical::encode(&run).len() <= MAX_RUN_BYTES);
+    }
+
+    #[test]
+    fn a_run_that_redaction_made_too_long_is_cut_visibly_and_can_still_end() {
+        // Each short address becomes a longer marker. None of them is stored by the way that steps come in.
+        let mails = "a@b.io ".repeat(MAX_STEP_BYTES / 7);
+        let step = Step { observation: mails, ..Step::default() };
+        let steps = vec![step; 90];
+        assert!(steps.iter().map(|step| step.observation.len()).sum::<usize>() < MAX_RUN_BYTES);
+        let run = finished(held(steps), &request());
+        let len = canonical::encode(&run).len();
+        assert!((MAX_RUN_BYTES / 4..=MAX_RUN_BYTES).contains(&len), "{len}");
+        assert!(run.steps.iter().all(|step| step.observation.contains(" bytes elided, blake3 ")));
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     run::{MAX_INJECTED, Step},
     runs::log::{
         Branch, Checkpoint, Ended, Ending, Entry, Head, Lease, MAX_ENDED_KEPT, MAX_LOG_BYTES, MAX_OPEN_RUNS,
-        MAX_RUN_STEPS, MAX_STARTED, MAX_STEP_BYTES, NewRun, Recorded, RunError, RunId, RunInfo, StateHash, StepDone,
+        MAX_RUN_STEPS, MAX_STARTED, MAX_STEP_BYTES, Mark, NewRun, Recorded, RunError, RunId, RunInfo, StateHash, StepDone,
         Uncertain, check_name, mark_hash,
     },
 };
@@ -79,7 +79,7 @@ pub(super) struct State {
     pub steps: Vec<StepRef>,
     pub started: Vec<StartedRef>,
     given: Vec<(Slot, Vec<LessonId>)>,
-    touched_ms: u64,
+    pub touched_ms: u64,
     /// Steps behind a gap that damage left. They go when the run goes on or ends.
     stray: Vec<Slot>,
 }
@@ -101,6 +101,12 @@ impl State {
 
     pub fn log_bytes(&self) -> u64 {
         self.steps.iter().map(|step| step.slot.bytes).chain(self.started.iter().map(|s| s.slot.bytes)).sum()
+    }
+
+    /// Of another's run what its holder says is started and no step here answers.
+    fn marks(&self) -> impl Iterator<Item = &Mark> {
+        let (marks, count) = (self.head.copy.iter().flat_map(|copy| &copy.marks), self.count());
+        marks.filter(move |(n, ..)| *n > count)
     }
 
     /// Every place but the head's.
@@ -137,7 +143,7 @@ impl State {
             lease: head.lease,
             steps: head.ended.map_or(self.count(), |ended| ended.steps),
             state: head.ended.map_or(self.state(), |ended| ended.state),
-            uncertain: head.copy.as_ref().map_or(self.started.len(), |copy| copy.marks.len()),
+            uncertain: self.started.len() + self.marks().count(),
             given: self.given.iter().flat_map(|(_, lessons)| lessons.iter().copied()).collect(),
             began_ms: head.began_ms,
             touched_ms: self.touched_ms,
@@ -665,7 +671,7 @@ impl Store {
             let Some(state) = index.logs.runs.get(id) else {
                 return Ok(Err(RunError::Unknown(id.to_string())));
             };
-            let marks = state.head.copy.as_ref().map(|copy| copy.marks.clone()).unwrap_or_default();
+            let marks: Vec<Mark> = state.marks().cloned().collect();
             let steps: Vec<Slot> = state.steps.iter().map(|step| step.slot).collect();
             let started: Vec<Slot> = state.started.iter().map(|mark| mark.slot).collect();
             Ok(Ok((state.info(), state.root, steps, started, marks)))

@@ -384,6 +384,12 @@ impl Store {
         run.filter(|r| r.arrival < self.0.queue.durable()).map(|r| r.outcome)
     }
 
+    /// About how many bytes a run has, without reading it: never less, and at most a part more.
+    pub fn run_bytes(&self, digest: &RunDigest) -> Option<u64> {
+        let run = self.index().runs.get(digest).copied();
+        run.map(|run| u64::from(run.parts) * frame::RUN_PART_BYTES as u64)
+    }
+
     /// The runs of a task, in the order in which they came.
     pub fn runs_of_task(&self, task_key: &str) -> Result<Vec<RunRow>, ReadError> {
         self.run_digests_of_task(task_key).iter().filter_map(|digest| self.run(digest).transpose()).collect()

@@ -91,10 +91,10 @@ fn said(step: &Step) -> [(&str, bool); 2] {
 fn unshown(run: &Run) -> Option<(Vec<String>, String)> {
     let mut shown: BTreeSet<&str> = figures(&run.task, true).into_iter().collect();
     for (at, step) in run.steps.iter().enumerate() {
-        let mut fresh: Vec<&str> = Vec::new();
+        let (mut fresh, mut seen): (Vec<&str>, BTreeSet<&str>) = Default::default();
         for (text, is_code) in said(step) {
             for figure in figures(text, is_code) {
-                if !shown.contains(figure) && !fresh.contains(&figure) {
+                if !shown.contains(figure) && seen.insert(figure) {
                     fresh.push(figure);
                 }
             }

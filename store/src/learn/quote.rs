@@ -59,8 +59,9 @@ pub(super) fn sentences(text: &str) -> impl Iterator<Item = &str> + Clone {
             if rest.is_empty() {
                 return None;
             }
-            let ends = rest.match_indices(['.', '?', '!']).map(|(at, _)| at + 1);
-            let end = ends.filter(|end| rest[*end..].chars().next().is_none_or(char::is_whitespace)).min();
+            // The first, without looking at the others: a line may be a whole step long.
+            let mut ends = rest.match_indices(['.', '?', '!']).map(|(at, _)| at + 1);
+            let end = ends.find(|end| rest[*end..].chars().next().is_none_or(char::is_whitespace));
             let (sentence, behind) = rest.split_at(end.unwrap_or(rest.len()));
             rest = behind.trim_start();
             Some(sentence)

@@ -15,6 +15,7 @@ use folklore_protocol::{
     claim::{Outcome, RunDigest},
     identity::AuthorId,
     lesson::LessonId,
+    run_log::{MAX_RUNS_OF_PEER, RunKey},
 };
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ use crate::{
     run::{self, Step},
 };
 
-/// Steps of one run. A finished run keeps as many, so none is elided when it ends.
+/// Steps of one run. A finished run keeps as many, and each whole, so nothing is elided when it ends.
 pub const MAX_RUN_STEPS: u32 = run::MAX_STEPS as u32;
 /// Bytes of a step's three texts together. A longer observation belongs into a file that the step names.
 pub const MAX_STEP_BYTES: usize = 256 * 1024;
@@ -39,6 +40,12 @@ pub const MAX_ENDED_KEPT: usize = 1024;
 pub const MAX_COPIES: usize = 256;
 /// Bytes of all copies. Who shares a bank can make a node keep this much, and no more.
 pub const MAX_COPIED_BYTES: u64 = 512 * 1024 * 1024;
+/// Copies of one node's runs: as many as are followed of a peer.
+pub const MAX_COPIES_OF_PEER: usize = MAX_RUNS_OF_PEER;
+/// Bytes of the copies of one node's runs: five of the longest, or many of the usual ones.
+pub const MAX_COPIED_BYTES_OF_PEER: u64 = 128 * 1024 * 1024;
+/// Copies dropped by hand that are remembered, so that they do not come back. The oldest go first.
+pub const MAX_DROPPED_COPIES: usize = 1024;
 /// Longest name of a run, bytes.
 pub const MAX_RUN_NAME_BYTES: usize = 64;
 
@@ -47,6 +54,7 @@ const MAX_ENTRY_BYTES: usize = MAX_STEP_BYTES + run::MAX_TASK_BYTES + 16 * 1024;
 const ROOT_CONTEXT: &str = "folklore 2026 run log root v1";
 const STEP_CONTEXT: &str = "folklore 2026 run log step v1";
 const MARK_CONTEXT: &str = "folklore 2026 run log started v1";
+const COPY_CONTEXT: &str = "folklore 2026 copy of a run v1";
 
 /// The state of a run after some steps: the last link of its chain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -149,9 +157,22 @@ pub struct NewRun {
     pub tags: Vec<String>,
 }
 
-/// Names a run over all nodes.
+/// Names a run at a node: one of its own by random bytes, which name it over all nodes, the copy of another's by
+/// [`RunId::of_copy`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunId(pub [u8; 16]);
+
+impl RunId {
+    /// Of the copy of a run that `holder` tells of: made of both, so that nobody takes a run's place by telling of another
+    /// under its key.
+    #[must_use]
+    pub fn of_copy(holder: &AuthorId, run: &RunKey) -> Self {
+        let mut id = [0; 16];
+        let whole = hash(COPY_CONTEXT, &[&holder.0, &run.0]);
+        id.iter_mut().zip(whole).for_each(|(to, from)| *to = from);
+        Self(id)
+    }
+}
 
 impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -203,9 +224,12 @@ pub(crate) struct Head {
 pub(crate) struct Copied {
     /// Whose run it is.
     pub from: AuthorId,
-    /// Started marks: step number, time there, action.
-    pub marks: Vec<(u32, u64, String)>,
+    /// Started marks.
+    pub marks: Vec<Mark>,
 }
+
+/// A started mark of another node's: step number, time there, action.
+pub(crate) type Mark = (u32, u64, String);
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -283,7 +307,7 @@ pub struct Uncertain {
 /// What is known of a run without reading its steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunInfo {
-    /// Names it over all nodes.
+    /// Names it, at this node.
     pub id: RunId,
     /// What it is called here.
     pub name: String,
@@ -444,6 +468,9 @@ pub enum RunError {
         /// The number given.
         given: u32,
     },
+    /// A run of this node's own where a copy is meant.
+    #[error("run '{0}' is this node's own and no copy: 'folklore end' ends it")]
+    NotACopy(String),
     /// Steps came in while the run was being ended.
     #[error("run '{0}' went on while it was being ended: end it again")]
     Moved(String),

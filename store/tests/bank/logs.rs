@@ -1,16 +1,21 @@
 //! Runs under way: what was acknowledged is there after any restart, and nothing else is.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use folklore_protocol::{
+    bank::BankId,
     canonical,
     claim::Outcome,
-    run_log::{RunAbout, RunHead, RunKey},
+    identity::AuthorId,
+    run_log::{RunAbout, RunHead, RunKey, RunMark},
 };
 use folklore_store::{
-    bank::{Batch, Store},
+    bank::{BankInfo, Batch, Store},
     run::Step,
-    runs::log::{Branch, Ending, Lease, MAX_OPEN_RUNS, MAX_STARTED, MAX_STEP_BYTES, NewRun, RunError, StateHash},
+    runs::log::{
+        Branch, Ending, Lease, MAX_COPIED_BYTES_OF_PEER, MAX_COPIES, MAX_COPIES_OF_PEER, MAX_OPEN_RUNS, MAX_STARTED,
+        MAX_STEP_BYTES, NewRun, RunError, StateHash,
+    },
 };
 use proptest::prelude::*;
 
@@ -334,6 +339,18 @@ proptest! {
     }
 }
 
+/// A bank whose runs may be shared: the home bank of these tests is a public one.
+fn fleet() -> BankInfo {
+    BankInfo::new(key(1).author(), [7; 16], "fleet")
+}
+
+/// Opens a bank with [`fleet`] in it.
+fn open_fleet(dir: &Path) -> (Store, BankId) {
+    let store = open_clean(dir);
+    store.add_bank(fleet()).unwrap();
+    (store, fleet().id)
+}
+
 /// What a peer tells of a run with these steps.
 fn told(steps: &[Step]) -> (RunHead, RunAbout, Vec<Vec<u8>>) {
     let mut state = StateHash::root("k", "Ship a parcel");
@@ -357,14 +374,13 @@ fn told(steps: &[Step]) -> (RunHead, RunAbout, Vec<Vec<u8>>) {
 #[test]
 fn a_copy_is_bound_to_who_told_of_it_and_goes_with_the_run() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open_clean(dir.path());
-    let (them, others, bank) = (key(2).author(), key(3).author(), home().id);
+    let (store, bank) = open_fleet(dir.path());
+    let (them, others) = (key(2).author(), key(3).author());
     let steps = [action(1), long_action(2, 90_000), action(3)];
     let (head, about, bytes) = told(&steps);
     assert_eq!(store.hear_run(them, bank, &head, None, 1), Ok(None), "of what nobody said what it is about");
     assert_eq!(store.hear_run(them, bank, &head, Some(&about), 1), Ok(Some(0)));
     assert_eq!(store.copy_steps(others, bank, &head, 1, &bytes, 1), Ok(None), "it is not theirs");
-    assert_eq!(store.hear_run(others, bank, &head, Some(&about), 1), Ok(None));
     assert_eq!(store.copy_steps(them, bank, &head, 1, &bytes[..2], 1), Ok(Some(2)));
     assert_eq!(store.copy_steps(them, bank, &head, 1, &bytes[..2], 1), Ok(Some(2)), "again: it is here");
     assert_eq!(store.copy_steps(them, bank, &head, 3, &bytes[2..], 1), Ok(Some(3)));
@@ -391,8 +407,8 @@ fn a_copy_is_bound_to_who_told_of_it_and_goes_with_the_run() {
 #[test]
 fn what_a_peer_tells_must_lead_to_its_state_and_hold_nothing_that_would_not_be_stored() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open_clean(dir.path());
-    let (them, bank) = (key(2).author(), home().id);
+    let (store, bank) = open_fleet(dir.path());
+    let them = key(2).author();
     let secret = Step { observation: format!("token ghp_{}", "aB3dE5gH7jK9".repeat(3)), ..Step::default() };
     let hidden = Step { action: "pay\u{202e}".into(), ..Step::default() };
     let (head, about, bytes) = told(&[action(1)]);
@@ -445,4 +461,211 @@ fn what_is_given_to_readers_puts_together_to_the_steps() {
         }
     }
     assert_eq!(got, steps.iter().map(canonical::encode).collect::<Vec<_>>());
+}
+
+fn started(n: u32) -> RunMark {
+    RunMark { n, at_ms: 70, action: format!("pay {n}") }
+}
+
+/// The numbers and actions of what is uncertain of the one copy here.
+fn uncertain(store: &Store) -> Vec<(u32, String)> {
+    let copy = store.runs_here().into_iter().find(|run| run.copy_of.is_some()).unwrap();
+    let marks = store.checkpoint_of(&copy.id).unwrap().uncertain;
+    assert_eq!(copy.uncertain, marks.len());
+    marks.into_iter().map(|mark| (mark.n, mark.what.action)).collect()
+}
+
+#[test]
+fn what_was_started_elsewhere_is_uncertain_here_until_the_step_that_answers_it_is_here() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, bank) = open_fleet(dir.path());
+    let them = key(2).author();
+    let steps = [action(1), action(2), action(3)];
+    let head_of = |count: usize, marks: &[u32]| {
+        let (head, ..) = told(&steps[..count]);
+        RunHead { marks: marks.iter().map(|n| started(*n)).collect(), ..head }
+    };
+    let (_, about, bytes) = told(&steps);
+    let copy = |head: &RunHead, first: usize, last: usize| {
+        store.copy_steps(them, bank, head, first as u32, &bytes[first - 1..last], 1)
+    };
+    assert_eq!(store.hear_run(them, bank, &head_of(1, &[]), Some(&about), 1), Ok(Some(0)));
+    // The mark was told while the first step was on its way: it is stored with that.
+    assert_eq!(copy(&head_of(1, &[2]), 1, 1), Ok(Some(1)));
+    assert_eq!(uncertain(&store), [(2, "pay 2".into())]);
+    // There it is answered, by a step that has not come: here nobody knows how it went.
+    assert_eq!(store.hear_run(them, bank, &head_of(2, &[3]), None, 1), Ok(Some(1)));
+    assert_eq!(uncertain(&store), [(2, "pay 2".into()), (3, "pay 3".into())]);
+    assert_eq!(copy(&head_of(2, &[3]), 2, 2), Ok(Some(2)));
+    assert_eq!(uncertain(&store), [(3, "pay 3".into())]);
+    // What is no mark of a step to come is none: it would never be answered.
+    assert_eq!(copy(&head_of(3, &[0, 2, 3, 400]), 3, 3), Ok(Some(3)));
+    assert_eq!(uncertain(&store), []);
+    drop(store);
+    let (store, _) = open_fleet(dir.path());
+    assert_eq!(uncertain(&store), []);
+}
+
+#[test]
+fn two_nodes_that_tell_of_one_run_are_both_heard() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, bank) = open_fleet(dir.path());
+    let (them, liar) = (key(2).author(), key(3).author());
+    let (head, about, bytes) = told(&[action(1), action(2)]);
+    let (lie, _, invented) = told(&[action(9)]);
+    let open = RunAbout { name: "no-one-is-here".into(), ..about.clone() };
+    assert_eq!(store.hear_run(liar, bank, &lie, Some(&open), 1), Ok(Some(0)));
+    assert_eq!(store.copy_steps(liar, bank, &lie, 1, &invented, 1), Ok(Some(1)));
+    assert_eq!(store.hear_run(them, bank, &head, Some(&about), 1), Ok(Some(0)), "whoever told of it first");
+    assert_eq!(store.copy_steps(them, bank, &head, 1, &bytes, 1), Ok(Some(2)));
+    drop(store);
+    let (store, _) = open_fleet(dir.path());
+    let held = |node: AuthorId| {
+        let copy = store.runs_here().into_iter().find(|run| run.copy_of == Some(node)).unwrap();
+        let steps = store.checkpoint_of(&copy.id).unwrap().steps;
+        (copy.name, steps.into_iter().map(|recorded| recorded.step).collect::<Vec<_>>())
+    };
+    assert_eq!(held(them), ("theirs".into(), vec![action(1), action(2)]));
+    assert_eq!(held(liar), ("no-one-is-here".into(), vec![action(9)]));
+    assert_eq!(store.hear_run(liar, bank, &RunHead { open: false, ..lie }, None, 1), Ok(None));
+    assert_eq!(held(them).1.len(), 2, "nobody ends another's");
+}
+
+/// A word about the run of this number.
+fn word(n: u32) -> (RunHead, RunAbout) {
+    let (head, about, _) = told(&[]);
+    let key = blake3::hash(&n.to_le_bytes());
+    (
+        RunHead { run: RunKey(*key.as_bytes().first_chunk().unwrap()), ..head },
+        RunAbout { name: format!("run-{n}"), ..about },
+    )
+}
+
+fn names(store: &Store, of: AuthorId) -> Vec<String> {
+    let mut names: Vec<String> =
+        store.runs_here().into_iter().filter(|run| run.copy_of == Some(of)).map(|run| run.name).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn no_peer_fills_the_place_of_the_others_and_what_was_touched_longest_ago_gives_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, bank) = open_fleet(dir.path());
+    let hear = |node: u8, n: u32, at_ms: u64| {
+        let (head, about) = word(n);
+        store.hear_run(key(node).author(), bank, &head, Some(&about), at_ms)
+    };
+    // Five take as much as they can get, and one of them comes again and again.
+    for node in 11..=15u8 {
+        for n in 0..MAX_COPIES_OF_PEER as u32 + 3 {
+            assert_eq!(hear(node, n, 100 + u64::from(n)), Ok(Some(0)));
+        }
+    }
+    let all = || (11..=15).map(|node| names(&store, key(node).author()).len()).collect::<Vec<_>>();
+    assert_eq!(all().iter().sum::<usize>(), MAX_COPIES);
+    assert!(all().iter().all(|copies| *copies <= MAX_COPIES_OF_PEER && *copies > MAX_COPIES / 6), "{:?}", all());
+    // Their first have given way to their last.
+    assert!(!names(&store, key(15).author()).contains(&"run-0".into()));
+    assert!(names(&store, key(15).author()).contains(&format!("run-{}", MAX_COPIES_OF_PEER + 2)));
+    // Whoever has few is heard all the same, and stays.
+    let few = key(2).author();
+    assert_eq!((hear(2, 1, 5), hear(2, 2, 6)), (Ok(Some(0)), Ok(Some(0))));
+    for n in 200..300 {
+        assert_eq!(hear(11, n, 1_000), Ok(Some(0)));
+    }
+    assert_eq!(names(&store, few), ["run-1", "run-2"], "touched longest ago of all, but of a peer that has few");
+    assert_eq!(store.runs_here().len(), MAX_COPIES);
+    drop(store);
+    let (store, _) = open_fleet(dir.path());
+    assert_eq!((store.runs_here().len(), names(&store, few).len()), (MAX_COPIES, 2));
+    assert!(store.verify(|_| ()).unwrap().ok());
+}
+
+#[test]
+fn the_bytes_of_one_peers_copies_are_bounded_and_its_oldest_gives_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, bank) = open_fleet(dir.path());
+    let (them, few) = (key(2).author(), key(3).author());
+    let (head, about) = word(1_000);
+    assert_eq!(store.hear_run(few, bank, &head, Some(&about), 0), Ok(Some(0)));
+    // Steps as long as they may be, sixteen at a time; the chain is checked where the head says it ends.
+    let step = long_action(7, MAX_STEP_BYTES - 100);
+    let bytes = vec![canonical::encode(&step); 16];
+    let per_run = 80 * MAX_STEP_BYTES as u64;
+    let runs = u32::try_from(MAX_COPIED_BYTES_OF_PEER / per_run).unwrap() + 1;
+    for n in 0..runs {
+        let (head, about) = word(n);
+        let head = RunHead { steps: 2_000, ..head };
+        assert_eq!(store.hear_run(them, bank, &head, Some(&about), u64::from(n)), Ok(Some(0)));
+        for first in (1..=80).step_by(16) {
+            assert_eq!(store.copy_steps(them, bank, &head, first, &bytes, u64::from(n)), Ok(Some(first + 15)));
+        }
+    }
+    let left = names(&store, them);
+    assert!(left.len() < runs as usize && !left.contains(&"run-0".into()), "{left:?}");
+    assert!(left.contains(&format!("run-{}", runs - 1)), "{left:?}");
+    assert_eq!(names(&store, few), ["run-1000"]);
+}
+
+#[test]
+fn a_public_banks_runs_are_not_copied_whoever_tells_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = open_fleet(dir.path());
+    let (head, about) = word(1);
+    assert_eq!(store.hear_run(key(2).author(), home().id, &head, Some(&about), 1), Ok(None));
+    assert_eq!(store.hear_run(key(2).author(), BankId([9; 32]), &head, Some(&about), 1), Ok(None), "of no bank here");
+    assert_eq!(store.runs_here(), []);
+}
+
+#[test]
+fn a_copy_whose_name_could_not_be_taken_over_is_not_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, bank) = open_fleet(dir.path());
+    let (head, about) = word(1);
+    for name in ["", "two words", "a@1", "../x", &"x".repeat(65)] {
+        let about = RunAbout { name: name.into(), ..about.clone() };
+        assert_eq!(store.hear_run(key(2).author(), bank, &head, Some(&about), 1), Ok(None), "{name:?}");
+    }
+    assert_eq!(store.runs_here(), []);
+}
+
+#[test]
+fn a_copy_that_was_dropped_does_not_come_back_and_an_own_run_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, bank) = open_fleet(dir.path());
+    let (them, others) = (key(2).author(), key(3).author());
+    let (head, about) = word(1);
+    assert_eq!(store.hear_run(them, bank, &head, Some(&about), 1), Ok(Some(0)));
+    let copy = store.runs_here().remove(0).id;
+    store.drop_copy(&copy).unwrap();
+    assert_eq!(store.drop_copy(&copy), Err(RunError::Unknown(copy.to_string())));
+    assert_eq!(store.hear_run(them, bank, &head, Some(&about), 1), Ok(None));
+    drop(store);
+    let (store, _) = open_fleet(dir.path());
+    assert_eq!(store.hear_run(them, bank, &head, Some(&about), 1), Ok(None), "also after a restart");
+    assert_eq!(store.hear_run(others, bank, &head, Some(&about), 1), Ok(Some(0)), "another's is another");
+    let lease = store.begin_run(new_run("mine"), 1).unwrap();
+    let mine = store.run_info(&lease.name).unwrap().id;
+    assert_eq!(store.drop_copy(&mine), Err(RunError::NotACopy("mine".into())));
+    assert_eq!(store.runs_here().len(), 2);
+}
+
+#[test]
+fn copies_of_whom_the_bank_shut_out_are_let_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, bank) = open_fleet(dir.path());
+    let (them, others) = (key(2).author(), key(3).author());
+    let (head, about) = word(1);
+    for node in [them, others] {
+        assert_eq!(store.hear_run(node, bank, &head, Some(&about), 1), Ok(Some(0)));
+    }
+    let mine = store.begin_run(new_run("mine"), 1).unwrap();
+    assert_eq!(store.retain_copies(|of, node| *of == bank && *node == others), Ok(1));
+    let left: Vec<Option<AuthorId>> = store.runs_here().into_iter().map(|run| run.copy_of).collect();
+    assert_eq!(left, [None, Some(others)]);
+    store.record_step(&mine, 1, &action(1), 1).unwrap();
+    assert_eq!(store.retain_copies(|_, _| true), Ok(0));
+    // It was the bank that shut it out: once it may, it is heard again.
+    assert_eq!(store.hear_run(them, bank, &head, Some(&about), 2), Ok(Some(0)));
 }
