@@ -25,6 +25,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use crate::induction::Meter;
+
 /// Banks with a label of their own; the records of all others are shown together.
 pub const MAX_BANK_LABELS: usize = 32;
 
@@ -99,6 +101,8 @@ pub struct State {
     pub limits: BTreeMap<&'static str, u64>,
     /// Bytes of frames received and sent.
     pub traffic: (u64, u64),
+    /// What waits for a model, and what models cost.
+    pub induction: Meter,
 }
 
 impl fmt::Debug for Metrics {
@@ -310,6 +314,38 @@ impl Collector for Collected {
         let help = "Records known to be missing, by bank: to be fetched, or on their way to the store";
         gauges("folklore_records_wanted", help, "bank", &mut records(|row| row.2))?;
 
+        let Meter { waiting, running, failed, resting, calls, tokens, used } = state.induction;
+        let named = |rows: &[(&str, u64)]| {
+            rows.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect::<Vec<_>>().into_iter()
+        };
+        let help = "Jobs for a model: waiting, running, or failed and left to a person";
+        let states = [("waiting", waiting), ("running", running), ("failed", failed)];
+        gauges("folklore_induction_jobs", help, "state", &mut named(&states))?;
+        let help = "Calls to models within this hour, and how many are allowed";
+        gauges("folklore_induction_hour_calls", help, "kind", &mut named(&[("used", calls.0), ("allowed", calls.1)]))?;
+        let help = "Tokens to and from models within this hour, estimated, and how many are allowed";
+        gauges(
+            "folklore_induction_hour_tokens",
+            help,
+            "kind",
+            &mut named(&[("used", tokens.0), ("allowed", tokens.1)]),
+        )?;
+        let help = "Model services that are left alone for a while, since they failed";
+        let gauge = encoder.encode_descriptor("folklore_induction_resting", help, None, MetricType::Gauge)?;
+        ConstGauge::new(i64::try_from(resting).unwrap_or(i64::MAX)).encode(gauge)?;
+        for (name, help, count) in [
+            ("folklore_induction_calls", "Calls to models since the start", used.calls),
+            ("folklore_induction_tokens", "Tokens to and from models since the start, estimated", used.tokens),
+        ] {
+            let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            ConstCounter::new(count).encode(counter)?;
+        }
+        let help = "Jobs for a model that ended since the start: done, or failed";
+        let mut family = encoder.encode_descriptor("folklore_induction_jobs_ended", help, None, MetricType::Counter)?;
+        for (kind, count) in [("done", used.done), ("failed", used.given_up)] {
+            ConstCounter::new(count).encode(family.encode_family(&[("kind", kind)])?)?;
+        }
+
         let help = "How often each bound on connections, dials, queues and memory was hit";
         let mut family = encoder.encode_descriptor("folklore_limit_hits", help, None, MetricType::Counter)?;
         for (name, count) in &state.limits {
@@ -332,6 +368,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::induction::Used;
 
     /// Each sample's value by its name and labels.
     fn samples(text: &str) -> BTreeMap<String, f64> {
@@ -399,9 +436,8 @@ mod tests {
         let text = metrics.encode(State::default()).unwrap();
         let families =
             text.lines().filter_map(|l| l.strip_prefix("# TYPE folklore_")).filter_map(|l| l.split(' ').next());
-        for family in families
-            .filter(|f| !["peers", "routes", "records", "records_wanted", "limit_hits", "frame_bytes"].contains(f))
-        {
+        let of_state = ["peers", "routes", "records", "records_wanted", "limit_hits", "frame_bytes"];
+        for family in families.filter(|f| !of_state.contains(f) && !f.starts_with("induction_")) {
             assert!(acts.iter().any(|(series, _)| series.starts_with(&format!("folklore_{family}"))), "{family}");
         }
     }
@@ -414,6 +450,15 @@ mod tests {
             banks: vec![("home-01020304".into(), 12, 3)],
             limits: [("memory", 4)].into(),
             traffic: (1000, 2000),
+            induction: Meter {
+                waiting: 3,
+                running: 2,
+                failed: 1,
+                resting: 1,
+                calls: (7, 100),
+                tokens: (800, 9000),
+                used: Used { calls: 17, tokens: 1800, done: 5, given_up: 6 },
+            },
         };
         let samples = samples(&Metrics::new().encode(state).unwrap());
         for (series, value) in [
@@ -424,6 +469,18 @@ mod tests {
             ("folklore_records_wanted{bank=\"home-01020304\"}", 3.0),
             ("folklore_limit_hits_total{limit=\"memory\"}", 4.0),
             ("folklore_frame_bytes_total{direction=\"out\"}", 2000.0),
+            ("folklore_induction_jobs{state=\"waiting\"}", 3.0),
+            ("folklore_induction_jobs{state=\"running\"}", 2.0),
+            ("folklore_induction_jobs{state=\"failed\"}", 1.0),
+            ("folklore_induction_resting", 1.0),
+            ("folklore_induction_hour_calls{kind=\"used\"}", 7.0),
+            ("folklore_induction_hour_calls{kind=\"allowed\"}", 100.0),
+            ("folklore_induction_hour_tokens{kind=\"used\"}", 800.0),
+            ("folklore_induction_hour_tokens{kind=\"allowed\"}", 9000.0),
+            ("folklore_induction_calls_total", 17.0),
+            ("folklore_induction_tokens_total", 1800.0),
+            ("folklore_induction_jobs_ended_total{kind=\"done\"}", 5.0),
+            ("folklore_induction_jobs_ended_total{kind=\"failed\"}", 6.0),
         ] {
             assert_eq!(samples.get(series), Some(&value), "{series}: {samples:?}");
         }

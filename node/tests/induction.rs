@@ -255,6 +255,54 @@ async fn the_hours_budget_holds_the_rest_back_and_says_so() {
     node.stop().await;
 }
 
+/// The value of one sample of `/metrics`.
+async fn sample(node: &Running, series: &str) -> f64 {
+    let text = node.text("/metrics").await;
+    let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("{series} is not in {text}")).parse().expect("a number")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_show_what_waits_for_a_model_and_what_it_cost() {
+    let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::new([]).await);
+    let mut options = options(&fake);
+    options.induction.calls_an_hour = Some(3);
+    options.induction.tokens_an_hour = Some(1_000_000);
+    // One answer that is none even after an objection: two calls, and the job is given up.
+    fake.plan([Act::Says("I would rather not.".into()), Act::Says("Really not.".into())], None);
+    let node = Running::start(&dir.path().join("home"), options).await;
+    import(&node, &file(dir.path(), "first.json", &[run("booking-1", 0, 0.0, "north")]), "openai").await;
+    until(&node, "given up", |jobs| jobs["failed"] == 1).await;
+    let runs: Vec<Value> = (2..6).map(|n| run(&format!("booking-{n}"), 0, 0.0, "north")).collect();
+    import(&node, &file(dir.path(), "desk.json", &runs), "openai").await;
+    until(&node, "the budget is used up", |jobs| jobs["waiting"] == 3 && jobs["error"].is_string()).await;
+    // The job that met the end of the budget is being put back.
+    for _ in 0..1_200 {
+        if sample(&node, "folklore_induction_jobs{state=\"running\"}").await == 0.0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for (series, value) in [
+        ("folklore_induction_jobs{state=\"waiting\"}", 3.0),
+        ("folklore_induction_jobs{state=\"running\"}", 0.0),
+        ("folklore_induction_jobs{state=\"failed\"}", 1.0),
+        ("folklore_induction_resting", 0.0),
+        ("folklore_induction_hour_calls{kind=\"used\"}", 3.0),
+        ("folklore_induction_hour_calls{kind=\"allowed\"}", 3.0),
+        ("folklore_induction_hour_tokens{kind=\"allowed\"}", 1_000_000.0),
+        ("folklore_induction_calls_total", 3.0),
+        ("folklore_induction_jobs_ended_total{kind=\"done\"}", 1.0),
+        ("folklore_induction_jobs_ended_total{kind=\"failed\"}", 1.0),
+    ] {
+        assert_eq!(sample(&node, series).await, value, "{series}");
+    }
+    let tokens = sample(&node, "folklore_induction_tokens_total").await;
+    assert!(tokens > 500.0, "three prompts with a run each: {tokens}");
+    assert_eq!(sample(&node, "folklore_induction_hour_tokens{kind=\"used\"}").await, tokens);
+    node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn attempts_side_by_side_get_a_different_lesson_each() {
     let dir = tempfile::tempdir().unwrap();

@@ -14,7 +14,9 @@ use folklore_protocol::lesson::{LessonDraft, LessonKind};
 use folklore_store::learn::merge::Gist;
 use serde_json::{Value, json};
 
-/// What merging must reach on the pairs (issue 5), in percent.
+/// What merging must reach on the pairs (issue 5), in percent. The rule was made with the first table in view. On the second, unseen,
+/// it merged 21 of 60 pairs, 20 rightly, of 30: precision 0.95, recall 0.67. It was mended with that one in view, too. The third was
+/// labelled after that and seen by nobody before the mended rule was run on it; nothing was changed since.
 const PRECISION_MIN_PERCENT: usize = 95;
 const RECALL_MIN_PERCENT: usize = 80;
 
@@ -80,29 +82,55 @@ fn gist(content: &str) -> Gist {
     })
 }
 
+/// What merging does with labelled pairs: how many there are, of one lesson, merged, and merged rightly.
+#[derive(Debug, Default, Clone, Copy)]
+struct Told {
+    pairs: usize,
+    same: usize,
+    merged: usize,
+    right: usize,
+}
+
+impl Told {
+    fn of(name: &str, table: &str, texts: &BTreeMap<String, String>) -> Self {
+        let mut told = Told::default();
+        for line in table.lines().filter(|line| !line.starts_with('#')) {
+            let parts: Vec<&str> = line.split(" | ").collect();
+            let [label, first, second, why] = parts[..] else { panic!("{line}") };
+            let verdict = gist(&texts[first]).same(&gist(&texts[second]));
+            let is_same = label == "same";
+            told.pairs += 1;
+            told.same += usize::from(is_same);
+            told.merged += usize::from(verdict);
+            told.right += usize::from(verdict && is_same);
+            if verdict != is_same {
+                println!("{label}, but {}: {first} {second} ({why})", if verdict { "merged" } else { "kept apart" });
+            }
+        }
+        println!(
+            "{name}: {} pairs, {} of them the same: {} merged, {} rightly",
+            told.pairs, told.same, told.merged, told.right
+        );
+        told
+    }
+}
+
 #[test]
 fn pairs_labelled_by_hand_are_told_apart() {
     let Some(data) = shared_data("pairs_labelled_by_hand_are_told_apart") else { return };
     let texts: BTreeMap<String, String> =
         reflections(&data).1.into_iter().map(|reflection| (reflection.name, reflection.text)).collect();
-    let (mut same, mut merged, mut right, mut pairs) = (0, 0, 0, 0);
-    for line in include_str!("data/reflection_pairs.txt").lines().filter(|line| !line.starts_with('#')) {
-        let parts: Vec<&str> = line.split(" | ").collect();
-        let [label, first, second, why] = parts[..] else { panic!("{line}") };
-        let verdict = gist(&texts[first]).same(&gist(&texts[second]));
-        let is_same = label == "same";
-        pairs += 1;
-        same += usize::from(is_same);
-        merged += usize::from(verdict);
-        right += usize::from(verdict && is_same);
-        if verdict != is_same {
-            println!("{label}, but {}: {first} {second} ({why})", if verdict { "merged" } else { "kept apart" });
-        }
+    let tables = [
+        ("first", include_str!("data/reflection_pairs.txt"), 60),
+        ("second", include_str!("data/reflection_pairs_second.txt"), 60),
+        ("third", include_str!("data/reflection_pairs_third.txt"), 40),
+    ];
+    for (name, table, size) in tables {
+        let Told { pairs, same, merged, right } = Told::of(name, table, &texts);
+        assert_eq!((pairs, same), (size, size / 2), "{name}");
+        assert!(100 * right >= PRECISION_MIN_PERCENT * merged, "{name}: precision {right}/{merged}");
+        assert!(100 * right >= RECALL_MIN_PERCENT * same, "{name}: recall {right}/{same}");
     }
-    println!("{pairs} pairs, {same} of them the same: {merged} merged, {right} rightly");
-    assert_eq!((pairs, same), (60, 30));
-    assert!(100 * right >= PRECISION_MIN_PERCENT * merged, "precision {right}/{merged}");
-    assert!(100 * right >= RECALL_MIN_PERCENT * same, "recall {right}/{same}");
 }
 
 /// All pairs of all reflections, of which nobody labelled most: what is merged must at least be of one environment or problem.

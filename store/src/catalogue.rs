@@ -29,9 +29,12 @@ use crate::{
     bank::{BankInfo, Store},
     embed::{BuiltinEmbedder, EmbedError, Embedder, EmbedderIdentity},
     error::ReadError,
-    index::SlotSet,
+    index::{SlotSet, lexical::Corpus},
     learn,
-    recall::{self, EmptyReason, External, Keys, QueryReading, RankOptions, Ranker, Scored, Source, gate::Gate},
+    recall::{
+        self, EmptyReason, External, Keys, QueryReading, RankOptions, Ranked, Ranker, Scored, Source, TASK_KINDS, beside,
+        gate::Gate,
+    },
     redact::{Classes, fires},
     run::Run,
     sections::Writer,
@@ -541,28 +544,6 @@ impl Catalogue {
         // A bank that is not here has no number and no lessons.
         let only = wish.bank.as_ref().map(|bank| inner.number(bank).unwrap_or(u16::MAX));
         let excluded = excluded_tasks(&wish.exclude_tasks);
-        let fits = |lesson: &Lesson| {
-            (wish.kinds.is_empty() || wish.kinds.contains(&lesson.kind))
-                && wish.domain.as_deref().is_none_or(|d| d == lesson.domain.as_str())
-                && (excluded.is_empty() || !excluded.contains(&task_key(&lesson.task)))
-                && !wish.exclude.contains(&lesson.id())
-        };
-        // What may not be shown must not take a place among the candidates either.
-        let open: Cow<'_, SlotSet> = inner.open(wish, &excluded);
-        let weight = |slot: u32| {
-            let Some(entry) = inner.entries.get(slot as usize).filter(|_| open.contains(slot)) else { return 0.0 };
-            let views = entry.views().filter(|view| only.is_none_or(|only| only == view.shelf));
-            views.map(|view| view.weight).fold(0.0, f32::max)
-        };
-        let externals: Vec<External<'_>> = offered
-            .iter()
-            .zip(&texts)
-            .map(|(o, text)| {
-                // It may have come in meanwhile.
-                let shown = fits(&o.lesson) && secret_in(&o.lesson).is_none() && inner.slot(&o.lesson.id()).is_none();
-                External { task: &o.lesson.task, text, weight: if shown { OFFERED_WEIGHT } else { 0.0 } }
-            })
-            .collect();
         let id_of = |source: Source| match source {
             Source::Slot(slot) => inner.entries.get(slot as usize).map(|entry| entry.id),
             Source::External(at) => offered.get(at).map(|o| o.lesson.id()),
@@ -574,18 +555,73 @@ impl Catalogue {
         // A pitfall may have the words of a strategy and say the opposite.
         let may_fold = |a: Source, b: Source| kind_of(a) == kind_of(b);
         let k = wish.k.max(1);
-        let options = RankOptions {
-            k: if k > MAX_HITS_PER_AUTHOR_SET { k.saturating_mul(RANKED_PER_HIT) } else { k },
-            min_score: wish.min_score,
-            // Where everything is open there is nothing to look up.
-            filter: (open.len() < inner.ranker.len()).then_some(&*open),
-            weight: Some(&weight),
-            tie: Some(&|source| id_of(source).map_or([0; 32], |id| id.0)),
-            diversity: wish.diversity,
-            may_fold: Some(&may_fold),
-            prepared: prepared.as_ref(),
+        let most = if k > MAX_HITS_PER_AUTHOR_SET { k.saturating_mul(RANKED_PER_HIT) } else { k };
+        let rank = |wish: &Wish, corpus: Corpus<'_>| {
+            let fits = |lesson: &Lesson| {
+                (wish.kinds.is_empty() || wish.kinds.contains(&lesson.kind))
+                    && wish.domain.as_deref().is_none_or(|d| d == lesson.domain.as_str())
+                    && (excluded.is_empty() || !excluded.contains(&task_key(&lesson.task)))
+                    && !wish.exclude.contains(&lesson.id())
+            };
+            // What may not be shown must not take a place among the candidates either.
+            let open: Cow<'_, SlotSet> = inner.open(wish, &excluded);
+            let weight = |slot: u32| {
+                let Some(entry) = inner.entries.get(slot as usize).filter(|_| open.contains(slot)) else { return 0.0 };
+                let views = entry.views().filter(|view| only.is_none_or(|only| only == view.shelf));
+                views.map(|view| view.weight).fold(0.0, f32::max)
+            };
+            let externals: Vec<External<'_>> = offered
+                .iter()
+                .zip(&texts)
+                .map(|(o, text)| {
+                    // It may have come in meanwhile.
+                    let shown =
+                        fits(&o.lesson) && secret_in(&o.lesson).is_none() && inner.slot(&o.lesson.id()).is_none();
+                    External { task: &o.lesson.task, text, weight: if shown { OFFERED_WEIGHT } else { 0.0 } }
+                })
+                .collect();
+            let options = RankOptions {
+                k: most,
+                min_score: wish.min_score,
+                // Where everything is open there is nothing to look up.
+                filter: (open.len() < inner.ranker.len()).then_some(&*open),
+                corpus,
+                weight: Some(&weight),
+                tie: Some(&|source| id_of(source).map_or([0; 32], |id| id.0)),
+                diversity: wish.diversity,
+                may_fold: Some(&may_fold),
+                prepared: prepared.as_ref(),
+            };
+            inner.ranker.rank_with(query, &options, &externals)
         };
-        let ranked = inner.ranker.rank_with(query, &options, &externals);
+        // Procedures answer the subquestion that a run is on, and there may be thousands of them: they do not compete with
+        // what was learned about whole tasks for the same places and against the same bars.
+        let offers_any = offered.iter().any(|o| o.lesson.kind == LessonKind::Procedure);
+        let ranked = if inner.has(LessonKind::Procedure) || offers_any {
+            let (tasks, steps) = (inner.of_kinds(TASK_KINDS), inner.of_kinds(&[LessonKind::Procedure]));
+            // Counted are the fewer.
+            let (of_tasks, of_steps) = if tasks.len() < steps.len() {
+                (Corpus::Only(&tasks), Corpus::Without(&tasks))
+            } else {
+                (Corpus::Without(&steps), Corpus::Only(&steps))
+            };
+            let of = |kinds: &[LessonKind], corpus| rank(&Wish { kinds: kinds.to_vec(), ..wish.clone() }, corpus);
+            if wish.kinds.is_empty() {
+                let (lessons, procedures) = (of(TASK_KINDS, of_tasks), of(&[LessonKind::Procedure], of_steps));
+                let both = beside(lessons, procedures, most, wish.min_score.is_none());
+                // Each side left the other out, which is no filter that the caller set.
+                let whole = |_| rank(wish, Corpus::All).reason.unwrap_or(EmptyReason::BelowThreshold);
+                Ranked { reason: both.reason.map(whole), ..both }
+            } else if wish.kinds.iter().all(|kind| TASK_KINDS.contains(kind)) {
+                rank(wish, of_tasks)
+            } else if wish.kinds.iter().all(|kind| *kind == LessonKind::Procedure) {
+                rank(wish, of_steps)
+            } else {
+                rank(wish, Corpus::All)
+            }
+        } else {
+            rank(wish, Corpus::All)
+        };
         let mut by_authors: BTreeMap<Vec<AuthorId>, usize> = BTreeMap::new();
         let mut hits = Vec::new();
         for (at, scored) in ranked.hits.iter().enumerate() {
@@ -615,7 +651,7 @@ impl Catalogue {
         let nothing_in_scope = || {
             let live =
                 |e: &Entry| e.views().any(|v| only.is_none_or(|only| only == v.shelf) && v.state != State::Withdrawn);
-            externals.is_empty() && !inner.entries.iter().any(live)
+            offered.is_empty() && !inner.entries.iter().any(live)
         };
         let reason = if !hits.is_empty() {
             None
@@ -632,6 +668,11 @@ impl Catalogue {
             let keys: Vec<(&str, &str)> = lessons.iter().map(|(task, text)| (task.as_str(), text.as_str())).collect();
             // Explained without cosines rather than not at all, should the embedder be gone by now.
             let vectors = second.filter(|_| prepared.is_some()).map(|e| prepare(&*e, query, &keys).unwrap_or_default());
+            let externals: Vec<External<'_>> = offered
+                .iter()
+                .zip(&texts)
+                .map(|(o, text)| External { task: &o.lesson.task, text, weight: OFFERED_WEIGHT })
+                .collect();
             let keys = self.read().ranker.keys(query, &keys, &externals, vectors.as_ref());
             recalled.add_keys(keys);
         }
@@ -671,11 +712,20 @@ impl Catalogue {
     }
 
     /// Records of one bank that teach the lessons nearest to a query, with the lessons: what a peer is answered with.
+    ///
+    /// Who asks does not say whether for a whole task or for a step of one, so procedures and the rest take turns.
     pub fn search(&self, bank: &BankId, query: &str, hits: usize) -> Result<Vec<(Record, Lesson)>, ReadError> {
-        let wish = Wish { k: hits, bank: Some(*bank), ..Wish::default() };
-        let recalled = self.recall(query, &wish, &[])?;
+        let of = |kinds: &[LessonKind]| {
+            let wish = Wish { k: hits, bank: Some(*bank), kinds: kinds.to_vec(), ..Wish::default() };
+            Ok::<_, ReadError>(self.recall(query, &wish, &[])?.hits.into_iter())
+        };
+        let (mut lessons, mut procedures) = (of(TASK_KINDS)?, of(&[LessonKind::Procedure])?);
+        let turns = std::iter::from_fn(|| {
+            let pair = [lessons.next(), procedures.next()];
+            pair.iter().any(Option::is_some).then_some(pair)
+        });
         let mut out = Vec::new();
-        for hit in recalled.hits {
+        for hit in turns.flatten().flatten().take(hits) {
             let teaching = {
                 let inner = self.read();
                 inner.number(bank).and_then(|number| inner.said(&self.store, number, &hit.lesson.id()).teaching)

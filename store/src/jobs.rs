@@ -115,6 +115,29 @@ struct Entry {
     taken: bool,
     /// It is on disk: nobody is given a job that a power cut would take back.
     durable: bool,
+    /// What it brought is being written.
+    ends: bool,
+    /// Nobody wants it any more, and its slot on disk is empty; it goes when whoever is at it lets go of it.
+    is_dropped: bool,
+}
+
+impl Entry {
+    fn new(slot: usize, job: Job, durable: bool) -> Self {
+        Self { slot, job, taken: false, durable, ends: false, is_dropped: false }
+    }
+}
+
+impl Inner {
+    fn remove(&mut self, id: &JobId) {
+        if let Some(entry) = self.jobs.remove(id) {
+            self.free.push(entry.slot);
+        }
+    }
+
+    /// Those that are wanted.
+    fn wanted(&self) -> impl Iterator<Item = &Entry> {
+        self.jobs.values().filter(|entry| !entry.is_dropped)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -158,7 +181,7 @@ impl Jobs {
                 Ok(job) => {
                     inner.next_number = inner.next_number.max(job.number + 1);
                     // One job in two slots could only be an older copy of it.
-                    inner.jobs.insert(job.id(), Entry { slot, job, taken: false, durable: true });
+                    inner.jobs.insert(job.id(), Entry::new(slot, job, true));
                 }
                 Err(error) => notes.push(format!("the job in slot {slot} does not read and is left alone: {error}")),
             }
@@ -185,8 +208,19 @@ impl Jobs {
                 return Err(QueueError::TooLong(work.len()));
             }
             let id = JobId::of(&work);
-            if inner.jobs.contains_key(&id) {
-                continue;
+            let number = inner.next_number;
+            match inner.jobs.get_mut(&id) {
+                // Dropped a moment ago, while somebody was at it, and wanted again.
+                Some(entry) if entry.is_dropped => {
+                    (entry.is_dropped, entry.durable) = (false, false);
+                    (entry.job.number, entry.job.queued_ms) = (number, now_ms);
+                    queued.settings.push((name(entry.slot), canonical::encode(&entry.job)));
+                    queued.ids.push(id);
+                    inner.next_number += 1;
+                    continue;
+                }
+                Some(_) => continue,
+                None => {}
             }
             let slot = match inner.free.pop() {
                 Some(slot) => slot,
@@ -203,7 +237,7 @@ impl Jobs {
             inner.next_number += 1;
             queued.settings.push((name(slot), canonical::encode(&job)));
             queued.ids.push(id);
-            inner.jobs.insert(id, Entry { slot, job, taken: false, durable: false });
+            inner.jobs.insert(id, Entry::new(slot, job, false));
         }
         drop(inner);
         Ok(queued)
@@ -221,10 +255,13 @@ impl Jobs {
         Some(entry.job.clone())
     }
 
-    /// Nobody is at a job any more; it waits.
+    /// Nobody is at a job any more; it waits. One that was dropped goes.
     pub fn put_back(&self, id: &JobId) {
-        if let Some(entry) = self.inner().jobs.get_mut(id) {
-            entry.taken = false;
+        let mut inner = self.inner();
+        let Some(entry) = inner.jobs.get_mut(id) else { return };
+        (entry.taken, entry.ends) = (false, false);
+        if entry.is_dropped {
+            inner.remove(id);
         }
     }
 
@@ -234,14 +271,25 @@ impl Jobs {
     /// # Errors
     /// What `write` says; the job is then still there and waits.
     pub fn done<T, E>(&self, id: &JobId, write: impl FnOnce(Settings) -> Result<T, E>) -> Result<Option<T>, E> {
-        let slot = self.inner().jobs.get(id).map(|entry| entry.slot);
-        let Some(slot) = slot else { return Ok(None) };
-        // The slot is nobody else's until it is emptied, and only a drop could do that: it waits for `taken`.
+        let slot = {
+            let mut inner = self.inner();
+            let Some(entry) = inner.jobs.get_mut(id) else { return Ok(None) };
+            if entry.is_dropped {
+                inner.remove(id);
+                return Ok(None);
+            }
+            // Wanted again, and on its way to disk: emptying its slot must not come before that.
+            if !entry.durable {
+                entry.taken = false;
+                return Ok(None);
+            }
+            // From here on it can neither be dropped nor its slot become another's.
+            (entry.taken, entry.ends) = (true, true);
+            entry.slot
+        };
         match write(vec![(name(slot), Vec::new())]) {
             Ok(value) => {
-                let mut inner = self.inner();
-                inner.jobs.remove(id);
-                inner.free.push(slot);
+                self.inner().remove(id);
                 Ok(Some(value))
             }
             Err(error) => {
@@ -269,11 +317,17 @@ impl Jobs {
     }
 
     fn change(&self, id: &JobId, failure: &str) -> Result<bool, WriteError> {
-        let changed = self.inner().jobs.get(id).map(|entry| {
+        let changed = self.inner().jobs.get(id).filter(|entry| !entry.is_dropped).map(|entry| {
             let job = Job { failure: failure.to_owned(), ..entry.job.clone() };
             (entry.slot, job)
         });
-        let Some((slot, job)) = changed else { return Ok(false) };
+        let Some((slot, job)) = changed else {
+            // Given up, and not wanted any more: then it is gone.
+            if !failure.is_empty() {
+                self.put_back(id);
+            }
+            return Ok(false);
+        };
         let written = self.store.set_setting(&name(slot), &canonical::encode(&job));
         if let Some(entry) = self.inner().jobs.get_mut(id) {
             // A retry of a job that somebody is at changes nothing for whoever that is.
@@ -285,36 +339,34 @@ impl Jobs {
         written.map(|()| true)
     }
 
-    /// Takes a job out that is not wanted any more. False when there is none of that id, or somebody is at it right now.
+    /// Takes a job out that is not wanted any more, also while somebody is at it: what that brings is then not written. False
+    /// when there is none of that id, or what it brought is being written right now.
     ///
     /// # Errors
     /// When that cannot be written; the job is still there.
     pub fn drop_job(&self, id: &JobId) -> Result<bool, WriteError> {
-        let slot = {
+        let (slot, was_taken) = {
             let mut inner = self.inner();
-            let Some(entry) = inner.jobs.get_mut(id).filter(|entry| !entry.taken) else { return Ok(false) };
-            entry.taken = true;
-            entry.slot
+            let unwritten = |entry: &&mut Entry| entry.durable && !entry.ends && !entry.is_dropped;
+            let Some(entry) = inner.jobs.get_mut(id).filter(unwritten) else { return Ok(false) };
+            entry.is_dropped = true;
+            (entry.slot, std::mem::replace(&mut entry.taken, true))
         };
-        match self.store.set_setting(&name(slot), &[]) {
-            Ok(()) => {
-                let mut inner = self.inner();
-                inner.jobs.remove(id);
-                inner.free.push(slot);
-                Ok(true)
-            }
-            Err(error) => {
-                self.put_back(id);
-                Err(error)
-            }
+        let written = self.store.set_setting(&name(slot), &[]);
+        let mut inner = self.inner();
+        match inner.jobs.get_mut(id) {
+            Some(entry) if written.is_err() => (entry.is_dropped, entry.taken) = (false, was_taken),
+            // Whoever is at it takes it out when it ends.
+            Some(_) if was_taken => {}
+            _ => inner.remove(id),
         }
+        written.map(|()| true)
     }
 
     /// The jobs, in the order in which they came, and whether somebody is at each.
     #[must_use]
     pub fn list(&self) -> Vec<(Job, bool)> {
-        let mut out: Vec<(Job, bool)> =
-            self.inner().jobs.values().map(|entry| (entry.job.clone(), entry.taken)).collect();
+        let mut out: Vec<(Job, bool)> = self.inner().wanted().map(|entry| (entry.job.clone(), entry.taken)).collect();
         out.sort_by_key(|(job, _)| job.number);
         out
     }
@@ -323,8 +375,14 @@ impl Jobs {
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         let inner = self.inner();
-        let failed = inner.jobs.values().filter(|entry| entry.job.has_failed()).count();
-        (inner.jobs.len() - failed, failed)
+        let failed = inner.wanted().filter(|entry| entry.job.has_failed()).count();
+        (inner.wanted().count() - failed, failed)
+    }
+
+    /// Jobs that somebody is at.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.inner().wanted().filter(|entry| entry.taken && !entry.job.has_failed()).count()
     }
 }
 
@@ -369,9 +427,7 @@ impl Drop for Queued {
         }
         let mut inner = self.jobs.inner();
         for id in &self.ids {
-            if let Some(entry) = inner.jobs.remove(id) {
-                inner.free.push(entry.slot);
-            }
+            inner.remove(id);
         }
     }
 }
@@ -411,7 +467,7 @@ mod tests {
             jobs.fail(&ids[0], "no").unwrap();
             let taken = jobs.take(|_| true).unwrap();
             assert_eq!(taken.work, b"two", "the failed one waits for a person");
-            assert!(!jobs.drop_job(&taken.id()).unwrap(), "somebody is at it");
+            assert_eq!((jobs.counts(), jobs.running()), ((2, 1), 1), "one that somebody is at waits no less");
             let cleared = jobs.done(&taken.id(), |settings| {
                 settings.iter().try_for_each(|(name, value)| store.set_setting(name, value))
             });
@@ -453,6 +509,50 @@ mod tests {
         let failed: Result<Option<()>, &str> = jobs.done(&id, |_| Err("the disk is full"));
         assert!(failed.is_err() && jobs.counts() == (1, 0), "a result that cannot be written leaves the job");
         assert_eq!(jobs.done(&JobId::of(b"never"), |_| Ok::<_, ()>(())), Ok(None));
+    }
+
+    #[test]
+    fn a_job_that_somebody_is_at_can_be_dropped_and_what_it_brings_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let (jobs, _) = Jobs::open(store.clone());
+        let ids = put(&jobs, &store, &["asked", "failing", "put back", "ending"]);
+        for _ in &ids {
+            jobs.take(|_| true).unwrap();
+        }
+        for id in &ids[..3] {
+            assert!(jobs.drop_job(id).unwrap());
+            assert!(!jobs.drop_job(id).unwrap(), "once is enough");
+        }
+        assert_eq!((works(&jobs), jobs.counts(), jobs.running()), (vec!["ending".to_owned()], (1, 0), 1));
+        // The next opening knows nothing of them either.
+        assert_eq!(works(&Jobs::open(store.clone()).0), ["ending"]);
+        let write = |_: Settings| -> Result<(), ()> { panic!("nothing is written") };
+        assert_eq!(jobs.done(&ids[0], write), Ok(None));
+        jobs.fail(&ids[1], "no").unwrap();
+        jobs.put_back(&ids[2]);
+        // What is being written cannot be taken back.
+        let ended = jobs.done(&ids[3], |settings| {
+            assert!(!jobs.drop_job(&ids[3]).unwrap());
+            settings.iter().try_for_each(|(name, value)| store.set_setting(name, value))
+        });
+        assert!(ended.unwrap().is_some() && jobs.list().is_empty());
+        // One that is wanted again while its old self is at work waits once more.
+        put(&jobs, &store, &["again"]);
+        let again = jobs.take(|_| true).unwrap().id();
+        assert!(jobs.drop_job(&again).unwrap());
+        let queued = jobs.queue(vec![b"again".to_vec()], 1).unwrap();
+        assert_eq!(jobs.done(&again, write), Ok(None), "it is not on disk yet");
+        queued.settings().iter().for_each(|(name, value)| store.set_setting(name, value).unwrap());
+        queued.keep();
+        assert_eq!(works(&Jobs::open(store.clone()).0), ["again"]);
+        assert_eq!(jobs.take(|_| true).unwrap().id(), again);
+        assert!(jobs.drop_job(&again).unwrap());
+        jobs.put_back(&again);
+        // All slots are free again, each once.
+        put(&jobs, &store, &["asked", "b", "c", "d", "e"]);
+        assert_eq!(works(&Jobs::open(store.clone()).0), ["asked", "b", "c", "d", "e"]);
+        assert!(store.setting("job:00005").is_none());
     }
 
     #[test]

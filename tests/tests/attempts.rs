@@ -1,6 +1,10 @@
 //! Attempts at one task, here and as far as other nodes tell.
 
-use folklore_tests::{Node, inputs::hotel_file, node::join};
+use folklore_tests::{
+    Node,
+    inputs::{hotel_file, hotel_run},
+    node::join,
+};
 use serde_json::json;
 
 #[test]
@@ -14,8 +18,13 @@ fn what_other_nodes_lessons_say_of_their_attempts_is_shown_beside_the_runs_here(
     assert_eq!(imported(&a)["runs"], 3);
     b.json(["sync", "--wait"]);
     assert!(!b.lesson_ids().is_empty());
-    // Runs stay where they are: without one of its own, b knows the task by nothing but lessons.
+    // Runs stay where they are: without one of its own, b knows the task by nothing but lessons, and no lesson has its key.
     b.run(["attempts", "hotel-1"]).code(4);
+    let words = hotel_run(1)["info"]["task"]["instruction"].as_str().expect("words").to_owned();
+    let told = b.json(["attempts", &words]);
+    let task = &told["tasks"][0];
+    assert_eq!((&task["runs"], &task["mixed"]), (&json!([]), &json!(false)), "{told}");
+    assert_eq!((&task["elsewhere"][0]["author"], &task["elsewhere"][0]["attempts"]), (&json!(a.id()), &json!(1)));
     assert_eq!(imported(&b)["runs"], 3);
     let attempts = b.json(["attempts", "hotel-1"]);
     let task = &attempts["tasks"][0];

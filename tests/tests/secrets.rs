@@ -1,17 +1,21 @@
-//! Planted credentials appear nowhere: not in the homes, not on the wire, not in the logs.
+//! Planted credentials and identity data appear nowhere: not in the homes, not on the wire, not in what a model is sent, not in the
+//! logs, not in answers.
 
 use std::{fs, path::Path};
 
 use folklore_tests::{
-    Link, Node,
+    Link, Node, PATIENCE,
     files::{base64_cores, files, find},
     inputs::{Dice, hotel_file, hotel_run, lesson, write},
+    model::Model,
     node::{join, same_root, text},
+    until,
 };
 use serde_json::{Value, json};
 
 const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const BASE32: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
 const HEX: &str = "0123456789abcdef";
 const URL64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -25,8 +29,19 @@ struct Secret {
     needles: Vec<String>,
 }
 
-/// One of each kind. The parts are at least 16 characters, so that none is found by chance.
+/// Kinds of credentials, and of identity data, that [`secrets`] makes.
+const CREDENTIAL_KINDS: usize = 20;
+const IDENTITY_KINDS: usize = 3;
+/// How many of each.
+const OF_EACH: usize = 3;
+
+/// Several of each kind.
 fn secrets(dice: &mut Dice) -> Vec<Secret> {
+    (0..OF_EACH).flat_map(|_| one_of_each(dice)).collect()
+}
+
+/// One of each kind. The parts are at least 16 characters, so that none is found by chance.
+fn one_of_each(dice: &mut Dice) -> Vec<Secret> {
     let mut made = Vec::new();
     let mut plain = |what, before: &str, secret: String, after: &str| {
         made.push(Secret { what, text: format!("{before}{secret}{after}"), needles: vec![secret] });
@@ -44,6 +59,14 @@ fn secrets(dice: &mut Dice) -> Vec<Secret> {
     plain("OpenAI key", "OPENAI_API_KEY=", format!("sk-proj-{}", dice.text(ALNUM, 48)), "");
     plain("Stripe key", "", format!("sk_live_{}", dice.text(ALNUM, 24)), "");
     plain("GitLab token", "", format!("glpat-{}", dice.text(URL64, 20)), "");
+    plain("npm token", "//registry.example/:_authToken=", format!("npm_{}", dice.text(ALNUM, 36)), "");
+    plain("SendGrid key", "", format!("SG.{}.{}", dice.text(URL64, 22), dice.text(URL64, 43)), "");
+    plain("Hugging Face token", "", format!("hf_{}", dice.text(ALNUM, 34)), "");
+    plain("DigitalOcean token", "", format!("dop_v1_{}", dice.text(HEX, 64)), "");
+    plain("Shopify token", "", format!("shpat_{}", dice.text(HEX, 32)), "");
+    plain("e-mail address", "", format!("{}@quayhotels.fr", dice.text(LETTERS, 18)), "");
+    plain("home directory", "/home/", dice.text(LETTERS, 18), "/notes.txt");
+    plain("internal host", "http://", format!("{}.corp.quayhotels.internal", dice.text(LETTERS, 18)), "/");
     plain("password assignment", "DB_PASSWORD=\"", dice.text(ALNUM, 20), "\"");
     plain("password in JSON", "{\"user\": \"deploy\", \"password\": \"", dice.text(ALNUM, 22), "\"}");
     plain("password in a URL", "postgres://deploy:", dice.text(ALNUM, 20), "@db.example:5432/app");
@@ -165,8 +188,10 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn planted_credentials_are_neither_on_disk_nor_on_the_wire_nor_in_logs() {
+fn planted_secrets_are_neither_on_disk_nor_on_the_wire_nor_at_a_model_nor_in_logs_nor_in_answers() {
     let secrets = secrets(&mut Dice(2026));
+    assert_eq!(secrets.len(), OF_EACH * (CREDENTIAL_KINDS + IDENTITY_KINDS));
+    let model = Model::new(false);
     let (mut a, mut b) = (Node::new("a"), Node::new("b"));
     for node in [&mut a, &mut b] {
         node.env.push(("FOLKLORE_LOG".into(), "trace".into()));
@@ -270,19 +295,61 @@ fn planted_credentials_are_neither_on_disk_nor_on_the_wire_nor_in_logs() {
     let imported = a.run::<std::ffi::OsString>(args).code(6).json();
     assert!(imported["lessons"].as_u64() > Some(secrets.len() as u64), "{imported}");
 
+    // Drawn by a model, which is sent the runs, and asked about by an agent's own.
+    let drawn: Vec<Value> = secrets.iter().zip(400..).map(|(secret, n)| run_with(secret, n)).collect();
+    let drawn = write(&dir, "drawn.json", Value::from(drawn).to_string().as_bytes());
+    let args = ["import", "--induce", "openai", "--model", "m", "--base-url", &format!("http://{}", model.address)];
+    let args = args.map(Into::into).into_iter().chain([drawn.into_os_string()]);
+    let queued = a.run::<std::ffi::OsString>(args).ok().json();
+    assert_eq!(queued["queued"], secrets.len(), "{queued}");
+    until("the model has seen all runs", PATIENCE * 4, || {
+        (a.json(["jobs"])["jobs"].as_array()?.is_empty()).then_some(())
+    });
+    assert!(model.asked() >= secrets.len(), "{}", model.asked());
+    let heard = model.heard();
+    assert!(heard.contains("update_booking_room"), "what stood around the secrets was sent");
+    assert_eq!(found_in(heard.as_bytes(), &secrets), None, "in what the model was sent");
+
     // Said about lessons, and asked, also over the network.
     let digest = "ab".repeat(32);
     a.json(["rate", &ids[0], "helped", "--run", &digest]);
-    for (secret, id) in secrets.iter().zip(&ids) {
-        a.run(["withdraw", id, "--reason", &format!("it leaked {}", secret.text)]).ok();
+    let mut answers = String::new();
+    for (n, (secret, id)) in secrets.iter().zip(&ids).enumerate() {
+        let task = format!("log the boiler in with {}", secret.text);
+        let post = |node: &Node, verb: &str, request: Value| {
+            let (code, answer) = node.door().post(verb, &request);
+            assert_eq!(code, 200, "{}: {verb}: {answer}", secret.what);
+            answer.to_string()
+        };
+        answers += &post(&a, "show", json!({"id": id}));
+        answers += &post(&a, "withdraw", json!({"id": id, "reason": format!("it leaked {}", secret.text)}));
         for node in [&a, &b] {
-            node.run(["recall", &format!("log the boiler in with {}", secret.text), "--scope", "network"]).ok();
-            node.run(["recall", &format!("log the boiler in with {}", secret.text)]).ok();
+            for scope in ["local", "network"] {
+                answers += &post(node, "recall", json!({"task": task, "k": 8, "scope": scope, "explain": true}));
+            }
+            // No run has these words, and what is said then repeats nothing either.
+            answers += &node.door().post("attempts", &json!({"task": task})).1.to_string();
+        }
+        // The command itself for one of each kind: its own texts and errors go to the same places.
+        if n >= CREDENTIAL_KINDS + IDENTITY_KINDS {
+            continue;
+        }
+        for node in [&a, &b] {
+            answers += &node.run(["recall", &task, "--scope", "network", "--format", "prompt"]).ok().stdout;
         }
         a.run(["rate", &secret.text, "hurt"]);
         a.run(["show", &secret.text]);
         a.run(["bank", "join", &secret.text]);
     }
+    for node in [&a, &b] {
+        for verb in ["status", "jobs", "peers"] {
+            answers += &node.door().get(verb).1.to_string();
+        }
+        answers += &node.door().post("runs", &json!({"all": true})).1.to_string();
+        answers += &serde_json::Value::from(node.lessons()).to_string();
+    }
+    assert!(answers.len() > 100_000, "{} bytes of answers say little", answers.len());
+    assert_eq!(found_in(answers.as_bytes(), &secrets), None, "in what the nodes answered");
     same_root(&a, &b, &bank);
     let lessons = b.lessons().len();
     assert!(lessons > secrets.len(), "{lessons}");
@@ -319,7 +386,13 @@ fn planted_credentials_are_neither_on_disk_nor_on_the_wire_nor_in_logs() {
         let key = fs::read(node.data().join("identity.key")).expect("the key");
         assert_eq!(find(&log, key.trim_ascii()), None, "the node's key is in the log");
     }
-    println!("{} secrets, {lessons} lessons at B; searched {} files, {} MiB", secrets.len(), all.0, all.1 >> 20);
+    println!(
+        "{} secrets of {} kinds, {lessons} lessons at B; searched {} files, {} MiB",
+        secrets.len(),
+        secrets.len() / OF_EACH,
+        all.0,
+        all.1 >> 20
+    );
 }
 
 #[test]

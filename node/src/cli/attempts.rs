@@ -48,7 +48,11 @@ fn task(task: &TaskAttempts) -> String {
         ]
     };
     let mut parts = vec![format!("{}: {}", task.key, task.task)];
-    parts.push(table(&task.runs.iter().map(row).collect::<Vec<_>>()));
+    if task.runs.is_empty() {
+        parts.push("  no run of it is here".to_owned());
+    } else {
+        parts.push(table(&task.runs.iter().map(row).collect::<Vec<_>>()));
+    }
     if task.more > 0 {
         parts.push(format!("  and {}", count(task.more, "more run")));
     }

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use config::{InductionOptions, Target};
 pub use prompt::Ask;
-pub use worker::Induction;
+pub use worker::{Induction, Meter, Used};
 
 /// The backend without a model.
 pub const EXTRACTIVE: &str = "extractive";

@@ -65,6 +65,49 @@ struct State {
     tokens: u64,
     /// The hour's budget is used up.
     spent: Option<String>,
+    /// Since the start.
+    used: Used,
+}
+
+/// What models were asked since the start, and how the jobs ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Calls made, those that failed too.
+    pub calls: u64,
+    /// Tokens of prompts and answers, estimated as the budget does.
+    pub tokens: u64,
+    /// Jobs done.
+    pub done: u64,
+    /// Jobs given up.
+    pub given_up: u64,
+}
+
+/// How the queue stands, in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Meter {
+    /// Jobs that wait.
+    pub waiting: u64,
+    /// Jobs that are being done.
+    pub running: u64,
+    /// Jobs that were given up and wait for a person.
+    pub failed: u64,
+    /// Services that are being left alone.
+    pub resting: u64,
+    /// Calls of this hour, and how many it may have.
+    pub calls: (u64, u64),
+    /// Tokens of this hour, and how many it may have.
+    pub tokens: (u64, u64),
+    /// Since the start.
+    pub used: Used,
+}
+
+impl State {
+    fn take(&mut self, calls: u32, tokens: u64) {
+        self.calls += calls;
+        self.tokens += tokens;
+        self.used.calls += u64::from(calls);
+        self.used.tokens += tokens;
+    }
 }
 
 #[derive(Debug)]
@@ -120,6 +163,7 @@ impl Induction {
             calls: 0,
             tokens: 0,
             spent: None,
+            used: Used::default(),
         };
         Self { configured, jobs, state: Mutex::new(state), wake: Notify::new() }
     }
@@ -150,6 +194,33 @@ impl Induction {
         let error = error.filter(|_| waiting > 0);
         let rests_s = rest.filter(|_| waiting > 0).map(|rest| rest.until.duration_since(now).as_secs());
         Progress { waiting, failed, error, rests_s }
+    }
+
+    /// How it stands.
+    pub fn meter(&self) -> Meter {
+        let count = |n: usize| n as u64;
+        let ((waiting, failed), running) = (self.jobs.counts(), self.jobs.running());
+        let (most_calls, most_tokens) = self.most();
+        let state = self.state();
+        let now = Instant::now();
+        // A new hour begins with the next job that is looked at.
+        let over = now.duration_since(state.hour) >= HOUR;
+        let of_hour = |n: u64| if over { 0 } else { n };
+        Meter {
+            waiting: count(waiting.saturating_sub(running)),
+            running: count(running),
+            failed: count(failed),
+            resting: count(state.rests.values().filter(|rest| rest.until > now).count()),
+            calls: (of_hour(state.calls.into()), most_calls.into()),
+            tokens: (of_hour(state.tokens), most_tokens),
+            used: state.used,
+        }
+    }
+
+    /// The calls and tokens that an hour may have.
+    fn most(&self) -> (u32, u64) {
+        let calls = self.configured.calls_an_hour.unwrap_or(DEFAULT_CALLS_AN_HOUR);
+        (calls, self.configured.tokens_an_hour.unwrap_or(DEFAULT_TOKENS_AN_HOUR))
     }
 
     /// Works the queue off until `stop`. Jobs under way then are put back by their end: they are still in the bank.
@@ -205,7 +276,9 @@ impl Induction {
         let id = job.id();
         match self.perform(memory, job).await {
             Ended::Done => {
-                self.state().unusable.remove(&id);
+                let mut state = self.state();
+                state.unusable.remove(&id);
+                state.used.done += 1;
             }
             Ended::Later(why) => {
                 self.jobs.put_back(&id);
@@ -224,7 +297,9 @@ impl Induction {
                 self.state().unusable.remove(&id);
                 let (jobs, reason) = (self.jobs.clone(), reason);
                 let failed = tokio::task::spawn_blocking(move || jobs.fail(&id, &reason)).await;
-                if !matches!(failed, Ok(Ok(()))) {
+                if matches!(failed, Ok(Ok(()))) {
+                    self.state().used.given_up += 1;
+                } else {
                     self.jobs.put_back(&id);
                 }
             }
@@ -378,7 +453,7 @@ impl Induction {
         self.spend(tokens).map_err(|()| Trouble::Later(Later::Budget))?;
         let patience = Patience { timeout: self.timeout(work), ..Patience::BACKGROUND };
         let answer = model.ask(prompt, then, patience).await.map_err(Trouble::Call)?;
-        self.state().tokens += (answer.len() as u64).div_ceil(4);
+        self.state().take(0, (answer.len() as u64).div_ceil(4));
         Ok(answer)
     }
 
@@ -389,8 +464,7 @@ impl Induction {
 
     /// Takes a call of so many tokens from the hour's budget, with room for its answer.
     fn spend(&self, tokens: u64) -> Result<(), ()> {
-        let most_calls = self.configured.calls_an_hour.unwrap_or(DEFAULT_CALLS_AN_HOUR);
-        let most_tokens = self.configured.tokens_an_hour.unwrap_or(DEFAULT_TOKENS_AN_HOUR);
+        let (most_calls, most_tokens) = self.most();
         let mut state = self.state();
         // A prompt that is larger than the whole budget would otherwise wait for ever.
         let wanted = (tokens + u64::from(MAX_ANSWER_TOKENS)).min(most_tokens);
@@ -404,8 +478,7 @@ impl Induction {
             state.spent = Some(text);
             return Err(());
         }
-        state.calls += 1;
-        state.tokens += tokens;
+        state.take(1, tokens);
         Ok(())
     }
 }

@@ -91,12 +91,40 @@ impl Memory {
     pub(super) fn attempts_now(&self, request: &api::AttemptsRequest) -> Answer<api::AttemptsResponse> {
         let (groups, more) = self.tasks_like(&request.task, request.bank.as_deref())?;
         if groups.is_empty() {
-            return Err(ApiError::not_found(
-                "no run here is an attempt at that task: name its key, a part of it, or its words",
-            ));
+            let tasks = self.attempts_elsewhere(request)?;
+            if tasks.is_empty() {
+                return Err(ApiError::not_found(
+                    "no run here is an attempt at that task, and no lesson tells of one: name its key, a part of it, or \
+                     all of its words",
+                ));
+            }
+            return Ok(api::AttemptsResponse { tasks, more: 0 });
         }
         let tasks = groups.into_iter().map(|group| self.attempts_at(group)).collect::<Answer<_>>()?;
         Ok(api::AttemptsResponse { tasks, more })
+    }
+
+    /// A task that no run here is of, by its words: what lessons tell of other nodes' attempts, bank by bank.
+    fn attempts_elsewhere(&self, request: &api::AttemptsRequest) -> Answer<Vec<api::TaskAttempts>> {
+        let text = normalise(&request.task, Lines::Many);
+        let general = task::general(&Run { task: text.clone(), ..Run::default() });
+        let said = BTreeSet::from([text.clone(), general]);
+        let only = request.bank.as_deref().map(|name| self.bank(Some(name))).transpose()?;
+        let banks = self.0.store.banks().into_iter().filter(|b| only.as_ref().is_none_or(|only| only.id == b.id));
+        let mut tasks = Vec::new();
+        for bank in banks {
+            let key = Run::key_from_task(&text);
+            let mut out =
+                api::TaskAttempts { key, task: text.clone(), bank: bank.id.to_string(), ..Default::default() };
+            for words in said.iter().filter(|words| !words.is_empty()) {
+                self.lessons_of_task(words, &said, &mut out)?;
+            }
+            once(&mut out);
+            if !out.elsewhere.is_empty() {
+                tasks.push(out);
+            }
+        }
+        Ok(tasks)
     }
 
     fn attempts_at(&self, (key, digests): Group) -> Answer<api::TaskAttempts> {
@@ -126,10 +154,7 @@ impl Memory {
         for words in &said {
             self.lessons_of_task(words, &said, &mut out)?;
         }
-        out.contrasts.sort();
-        out.contrasts.dedup();
-        let mut told = BTreeSet::new();
-        out.elsewhere.retain(|one| told.insert((one.author.clone(), one.lesson.clone())));
+        once(&mut out);
         Ok(out)
     }
 
@@ -184,6 +209,14 @@ impl Memory {
         let prompt = Prompt { system: String::new(), user: text }.outgoing();
         Ok(api::RefineResponse { estimated_tokens: prompt.tokens(), prompt: prompt.user, lessons: ids })
     }
+}
+
+/// Leaves each contrast and each claim in once, by whichever wording of the task it was found.
+fn once(task: &mut api::TaskAttempts) {
+    task.contrasts.sort();
+    task.contrasts.dedup();
+    let mut told = BTreeSet::new();
+    task.elsewhere.retain(|one| told.insert((one.author.clone(), one.lesson.clone())));
 }
 
 fn attempt(digest: &RunDigest, run: &Run) -> api::AttemptView {

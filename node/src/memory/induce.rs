@@ -564,7 +564,7 @@ impl Memory {
         let ids = self.named_jobs(&request.id)?;
         for id in &ids {
             if !self.induction().jobs.drop_job(id).map_err(super::write_failed)? {
-                return Err(ApiError::failed(format!("job {id} is being done right now: try again when it has ended")));
+                return Err(ApiError::failed(format!("what job {id} brought is being written right now")));
             }
         }
         Ok(api::JobResponse { jobs: ids.iter().map(ToString::to_string).collect() })

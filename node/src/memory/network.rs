@@ -237,7 +237,8 @@ impl Memory {
         }
         let total = self.0.network.counters().total;
         let limits = self.0.network.limit_hits();
-        let state = State { peers, routes, banks, limits, traffic: (total.bytes_in, total.bytes_out) };
+        let (traffic, induction) = ((total.bytes_in, total.bytes_out), self.induction().meter());
+        let state = State { peers, routes, banks, limits, traffic, induction };
         self.0.metrics.encode(state).map_err(|_| ApiError::failed("the metrics cannot be written as text"))
     }
 

@@ -9,7 +9,7 @@ use folklore_protocol::{
 };
 use folklore_store::catalogue::{Explained, Offered, Recalled, Wish};
 use folklore_store::embed::EmbedError;
-use folklore_store::recall::EmptyReason;
+use folklore_store::recall::{EmptyReason, TASK_KINDS};
 use folklore_store::redact::{Classes, redact};
 use folklore_store::runs::log::Lease;
 
@@ -31,8 +31,7 @@ const ASK_FACTOR: usize = 4;
 /// Kinds that are ranked apart from one another: in the middle of a run a procedure for the very step and a lesson about the
 /// task do not compete for one place.
 fn by_kinds(step: bool) -> &'static [Option<&'static [LessonKind]>] {
-    const OTHERS: &[LessonKind] = &[LessonKind::Strategy, LessonKind::Pitfall, LessonKind::Contrast];
-    if step { &[Some(&[LessonKind::Procedure]), Some(OTHERS)] } else { &[None] }
+    if step { &[Some(&[LessonKind::Procedure]), Some(TASK_KINDS)] } else { &[None] }
 }
 
 /// A task as it may leave the node: what tells who and where stays behind.

@@ -297,6 +297,18 @@ impl Inner {
         }
     }
 
+    /// Whether any lesson is of this kind.
+    pub fn has(&self, kind: LessonKind) -> bool {
+        self.kinds.get(place(kind)).is_some_and(|slots| slots.len() > 0)
+    }
+
+    /// The slots of some kinds, shown or not.
+    pub fn of_kinds(&self, kinds: &[LessonKind]) -> SlotSet {
+        let mut all = SlotSet::default();
+        kinds.iter().filter_map(|kind| self.kinds.get(place(*kind))).for_each(|slots| all.add(slots));
+        all
+    }
+
     /// The slots that may be answered to a wish.
     pub fn open(&self, wish: &Wish, excluded: &BTreeSet<u64>) -> Cow<'_, SlotSet> {
         let of_bank = match &wish.bank {
@@ -316,9 +328,7 @@ impl Inner {
             }
         };
         if !wish.kinds.is_empty() {
-            let mut kinds = SlotSet::default();
-            wish.kinds.iter().filter_map(|kind| self.kinds.get(place(*kind))).for_each(|slots| kinds.add(slots));
-            open.keep(&kinds);
+            open.keep(&self.of_kinds(&wish.kinds));
         }
         if !excluded.is_empty() {
             let is_excluded =

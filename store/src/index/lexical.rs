@@ -50,6 +50,9 @@ const NONE: u32 = u32::MAX;
 const SUMS_KEPT: usize = 4;
 /// Postings that are read in the time that it takes to read one document: a miss of the cache and some ninety terms.
 const POSTINGS_PER_DOCUMENT: usize = 64;
+/// Postings of a term that are counted one by one: a millisecond's work for all terms of a query. What is in more documents is
+/// rare nowhere.
+const POSTINGS_COUNTED_MAX: usize = 1 << 16;
 /// A sum of floats may be off by this share of itself.
 const ROUNDING: f32 = 1e-5;
 
@@ -82,6 +85,24 @@ struct Document {
 /// The terms of a document by number with their counts, ascending: for comparing documents with each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bag(Vec<(u32, u32)>);
+
+/// Which of the documents held a query is weighed by: how rare its words are among them, and how long they are.
+#[derive(Clone, Copy, Debug)]
+pub enum Corpus<'a> {
+    /// All of them.
+    All,
+    /// Those of these slots.
+    Only(&'a SlotSet),
+    /// All but those of these slots.
+    Without(&'a SlotSet),
+}
+
+/// What is known of some documents: how many they are, how many of them have each term of a query, and their terms.
+struct Counted {
+    documents: usize,
+    frequencies: Vec<usize>,
+    length_sum: u64,
+}
 
 /// Numbers for terms that the index does not know, so that documents outside it can be compared with each other.
 #[derive(Debug, Default)]
@@ -361,18 +382,86 @@ impl LexicalIndex {
     /// Weighs the terms of `query` by what is held and by `others`, documents that are not in the index but compete.
     #[must_use]
     pub fn weigh<'q>(&self, query: &'q LexicalQuery, others: &[TermCounts]) -> Weighed<'q> {
-        let documents = self.len() + others.len();
-        let others_length: u64 = others.iter().map(|other| u64::from(other.length)).sum();
-        let mean_length = (self.length_sum + others_length) as f64 / documents.max(1) as f64;
+        self.weigh_by(query, others, Corpus::All)
+    }
+
+    /// As [`LexicalIndex::weigh`], by some of what is held. It is quick where those of the set that is named are few.
+    #[must_use]
+    pub fn weigh_by<'q>(&self, query: &'q LexicalQuery, others: &[TermCounts], corpus: Corpus<'_>) -> Weighed<'q> {
         let ids: Vec<Option<u32>> = query.terms.iter().map(|term| self.id_of(term)).collect();
-        let weight = |(term, id): (&String, &Option<u32>)| {
-            let known = id.and_then(|id| self.term_at(id));
-            let held = known.map_or(0, |known| known.documents as usize);
-            let frequency = held + others.iter().filter(|other| other.count(term) > 0).count();
-            idf(known.map_or_else(|| background_share(term), |known| known.background), frequency, documents)
+        let known = |id: &Option<u32>| id.and_then(|id| self.term_at(id));
+        let all = || Counted {
+            documents: self.len(),
+            frequencies: ids.iter().map(|id| known(id).map_or(0, |term| term.documents as usize)).collect(),
+            length_sum: self.length_sum,
         };
-        let weights = query.terms.iter().zip(&ids).map(weight).collect();
+        let held = match corpus {
+            Corpus::All => all(),
+            Corpus::Only(slots) => self.counted(&ids, slots),
+            Corpus::Without(slots) => {
+                let (mut all, out) = (all(), self.counted(&ids, slots));
+                all.documents = all.documents.saturating_sub(out.documents);
+                all.length_sum = all.length_sum.saturating_sub(out.length_sum);
+                all.frequencies.iter_mut().zip(out.frequencies).for_each(|(all, out)| *all = all.saturating_sub(out));
+                all
+            }
+        };
+        let documents = held.documents + others.len();
+        let others_length: u64 = others.iter().map(|other| u64::from(other.length)).sum();
+        let mean_length = (held.length_sum + others_length) as f64 / documents.max(1) as f64;
+        let weight = |((term, id), held): ((&String, &Option<u32>), &usize)| {
+            let frequency = held + others.iter().filter(|other| other.count(term) > 0).count();
+            let background = known(id).map_or_else(|| background_share(term), |known| known.background);
+            idf(background, frequency, documents)
+        };
+        let weights = query.terms.iter().zip(&ids).zip(&held.frequencies).map(weight).collect();
         Weighed::new(query, weights, &ids, idf(0.0, 0, documents), (mean_length as f32).max(1.0))
+    }
+
+    /// Counts some documents for the terms of a query: by reading them where they are few, else by the postings of its terms, of
+    /// which those longer than [`POSTINGS_COUNTED_MAX`] are taken to be spread evenly.
+    fn counted(&self, ids: &[Option<u32>], slots: &SlotSet) -> Counted {
+        let mut counted = Counted { documents: 0, frequencies: vec![0; ids.len()], length_sum: 0 };
+        let mut known: Vec<(u32, usize)> = ids.iter().enumerate().filter_map(|(at, id)| Some(((*id)?, at))).collect();
+        known.sort_unstable();
+        let length_of = |place: u32| self.lengths.get(place as usize).copied().filter(|length| *length != REMOVED);
+        let postings: usize =
+            known.iter().filter_map(|(id, _)| self.term_at(*id)).map(|term| term.documents as usize).sum();
+        let reads = slots.len().saturating_mul(POSTINGS_PER_DOCUMENT) <= postings;
+        for place in slots.iter().filter_map(|slot| self.place(slot)) {
+            let Some(length) = length_of(place) else { continue };
+            counted.documents += 1;
+            counted.length_sum += u64::from(length);
+            if !reads {
+                continue;
+            }
+            let mut wanted = known.iter().peekable();
+            for (id, _) in Unpack::new(self.packed(place)) {
+                while wanted.next_if(|(known, _)| *known < id).is_some() {}
+                let Some((known, at)) = wanted.peek() else { break };
+                if let (true, Some(frequency)) = (*known == id, counted.frequencies.get_mut(*at)) {
+                    *frequency += 1;
+                }
+            }
+        }
+        if reads {
+            return counted;
+        }
+        for (id, at) in known {
+            let (Some(term), Some(frequency)) = (self.term_at(id), counted.frequencies.get_mut(at)) else { continue };
+            let documents = term.documents as usize;
+            if documents > POSTINGS_COUNTED_MAX {
+                *frequency = (documents as u64 * counted.documents as u64 / self.len().max(1) as u64) as usize;
+                continue;
+            }
+            let is_in = |place: u32| self.slots.get(place as usize).is_some_and(|slot| slots.contains(*slot));
+            let mut count = |(place, _): (u32, u32)| {
+                *frequency += usize::from(length_of(place).is_some() && is_in(place));
+            };
+            Unpack::new(term.stored).for_each(&mut count);
+            Unpack::behind(term.added, term.from).for_each(&mut count);
+        }
+        counted
     }
 
     /// The `k` best documents that share a term with the query and whose slot is in `among`, with their BM25, best first.
@@ -408,6 +497,23 @@ impl LexicalIndex {
                 best
             }
         }
+    }
+
+    /// As [`LexicalIndex::search`] by nothing but the `terms` rarest terms of the query that any document has: who says the same
+    /// has most of these, and their postings are short.
+    #[must_use]
+    pub fn search_rarest(
+        &self,
+        query: &LexicalQuery,
+        terms: usize,
+        k: usize,
+        among: Option<&SlotSet>,
+    ) -> Vec<(u32, f32)> {
+        let mut weighed = self.weigh(query, &[]);
+        let is_had = |at: &usize| self.term(&weighed, *at).is_some_and(|term| term.documents > 0);
+        let order = weighed.order.iter().copied().filter(is_had).take(terms).collect();
+        weighed.order = order;
+        self.search(&weighed, k, among)
     }
 
     fn kept_sums(&self) -> std::sync::MutexGuard<'_, Vec<Vec<f32>>> {
@@ -686,6 +792,42 @@ mod tests {
         assert!(covered(&index, "how do i cancel the reservation", 1) > 0.7);
         assert!(covered(&index, "the xylophone of the duke", 2) < 0.2);
         assert_eq!(covered(&index, "", 1), 0.0);
+    }
+
+    #[test]
+    fn a_query_weighed_by_some_of_the_documents_is_weighed_as_if_the_others_were_not_there() {
+        let texts = |n: u32| {
+            let word = ["cancel", "refund", "parcel", "valve"][n as usize % 4];
+            format!("{word} the order {} of room {}", n % 7, n % 3) + &" and again".repeat(n as usize % 5)
+        };
+        for (one, many) in [(3, 300), (60, 240), (200, 100)] {
+            let (mut all, mut alone, mut rest) = (LexicalIndex::new(), LexicalIndex::new(), LexicalIndex::new());
+            let chosen: SlotSet = (0..one).collect();
+            for slot in 0..one + many {
+                all.add(slot, &[&texts(slot)]);
+                if slot < one {
+                    alone.add(slot, &[&texts(slot)])
+                } else {
+                    rest.add(slot, &[&texts(slot)])
+                };
+            }
+            all.remove(one + 1);
+            rest.remove(one + 1);
+            for text in ["cancel the order 3", "a valve in room 2 again", "refund a xylophone", "order"] {
+                let query = LexicalQuery::new(text);
+                let places = |index: &LexicalIndex, corpus: Corpus<'_>, of: &LexicalIndex| {
+                    let weighed = index.weigh_by(&query, &[], corpus);
+                    let bare = of.weigh(&query, &[]);
+                    for slot in (0..one + many).filter(|slot| of.place(*slot).is_some()) {
+                        let (here, there) = (index.matching(&weighed, slot), of.matching(&bare, slot));
+                        assert_eq!((here.bm25, here.coverage), (there.bm25, there.coverage), "{text}, {slot}");
+                    }
+                    assert_eq!(weighed.mass(), bare.mass());
+                };
+                places(&all, Corpus::Only(&chosen), &alone);
+                places(&all, Corpus::Without(&chosen), &rest);
+            }
+        }
     }
 
     #[test]

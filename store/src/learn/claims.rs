@@ -24,8 +24,26 @@ use std::fmt::Write as _;
 const MIN_FIGURES: usize = 3;
 /// Digits of a figure: shorter ones number lists.
 const MIN_DIGITS: usize = 2;
+const BOUNDS: Bounds = Bounds { figures: MIN_FIGURES, digits: MIN_DIGITS };
 /// Figures that are shown.
 const SHOWN_FIGURES: usize = 3;
+
+/// From where on figures are a claim. Those in force are [`MIN_FIGURES`] and [`MIN_DIGITS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Figures that a step has to bring in.
+    pub figures: usize,
+    /// Digits of each.
+    pub digits: usize,
+}
+
+/// The step, from 1, that a conversation is blamed for under other bounds than those in force: to see what hangs on them.
+#[must_use]
+pub fn blamed_under(run: &Run, bounds: Bounds) -> Option<usize> {
+    let unshown = unshown_step(run, bounds).map(|(at, _)| at);
+    let step = unshown.or_else(|| failed_step(run).map(|(at, ..)| at)).or_else(|| last_words(run).map(|(at, _)| at));
+    step.map(|at| at + 1)
+}
 
 /// Whether a run is a conversation: somebody says something, no tool is called and no patch is handed in.
 pub(super) fn is_conversation(run: &Run) -> bool {
@@ -42,7 +60,7 @@ pub(super) fn is_conversation(run: &Run) -> bool {
 pub(super) fn pitfall(run: &Run) -> Option<Parts> {
     let due = run.outcome.missing_answers.first().and_then(|answer| quoted(answer, ARGUMENT_BYTES));
     let due = due.map(|answer| format!("Due and never said: {answer} [judge]."));
-    let (mut lines, cause) = unshown(run).or_else(|| first_error(run)).or_else(|| last_words(run))?;
+    let (mut lines, cause) = unshown(run).or_else(|| first_error(run)).or_else(|| unchecked(run))?;
     // What was asked belongs to the first line: figures and errors alone could be of any task.
     if let (Some(first), Some(asked)) = (lines.first_mut(), quoted(&run.task, SENTENCE_BYTES)) {
         let _ = write!(first, " Asked was {asked} [task].");
@@ -60,8 +78,8 @@ pub(super) fn pitfall(run: &Run) -> Option<Parts> {
     })
 }
 
-/// Figures in a text, in order: runs of digits with points and commas inside, of [`MIN_DIGITS`] digits at least.
-fn figures(text: &str, derived_too: bool) -> Vec<&str> {
+/// Figures in a text, in order: runs of digits with points and commas inside, of so many digits at least.
+fn figures(text: &str, min_digits: usize, derived_too: bool) -> Vec<&str> {
     let mut out = Vec::new();
     let mut rest = text;
     let mut before = "";
@@ -74,7 +92,7 @@ fn figures(text: &str, derived_too: bool) -> Vec<&str> {
         rest = behind;
         let figure = figure.trim_end_matches(['.', ',']);
         let derived = before.trim_end_matches([' ', '$', '€', '£', '*']).ends_with('=');
-        if figure.bytes().filter(u8::is_ascii_digit).count() >= MIN_DIGITS && (derived_too || !derived) {
+        if figure.bytes().filter(u8::is_ascii_digit).count() >= min_digits && (derived_too || !derived) {
             out.push(figure);
         }
     }
@@ -87,41 +105,49 @@ fn said(step: &Step) -> [(&str, bool); 2] {
     [(&step.think, false), (&step.action, is_code)]
 }
 
-/// The first step that states figures which nothing before it shows.
-fn unshown(run: &Run) -> Option<(Vec<String>, String)> {
-    let mut shown: BTreeSet<&str> = figures(&run.task, true).into_iter().collect();
+/// The first step, from 0, that states figures which nothing before it shows; and these.
+fn unshown_step(run: &Run, bounds: Bounds) -> Option<(usize, Vec<&str>)> {
+    let all = |text| figures(text, bounds.digits, true);
+    let mut shown: BTreeSet<&str> = all(&run.task).into_iter().collect();
     for (at, step) in run.steps.iter().enumerate() {
         let (mut fresh, mut seen): (Vec<&str>, BTreeSet<&str>) = Default::default();
         for (text, is_code) in said(step) {
-            for figure in figures(text, is_code) {
+            for figure in figures(text, bounds.digits, is_code) {
                 if !shown.contains(figure) && seen.insert(figure) {
                     fresh.push(figure);
                 }
             }
         }
-        if fresh.len() >= MIN_FIGURES {
-            let first = *fresh.first()?;
-            let texts = [&step.think, &step.action];
-            let line = texts.iter().flat_map(|text| text.lines()).find(|line| figures(line, true).contains(&first))?;
-            // A long line may be cut before the figure; then the figures stand for it.
-            let line = quoted(line, SENTENCE_BYTES).filter(|line| line.contains(first));
-            let told: Vec<String> = fresh.iter().take(SHOWN_FIGURES).map(|figure| format!("`{figure}`")).collect();
-            let side = Side::Only.at(at);
-            let stated = line.unwrap_or_else(|| told.join(", "));
-            let rest = fresh.len().saturating_sub(SHOWN_FIGURES);
-            let rest = if rest > 0 { format!(" and {rest} more figures") } else { String::new() };
-            let mut lines = vec![
-                format!("Look it up before stating {stated} {side}."),
-                format!("No step before it shows {}{rest}, nor does the task {side}.", told.join(", ")),
-            ];
-            lines.extend(afterwards(run, at));
-            return Some((lines, format!("figures stated that nothing shows ({first})")));
+        if fresh.len() >= bounds.figures {
+            return Some((at, fresh));
         }
         for text in [&step.think, &step.action, &step.observation] {
-            shown.extend(figures(text, true));
+            shown.extend(all(text));
         }
     }
     None
+}
+
+/// What is said of such a step.
+fn unshown(run: &Run) -> Option<(Vec<String>, String)> {
+    let (at, fresh) = unshown_step(run, BOUNDS)?;
+    let step = run.steps.get(at)?;
+    let first = *fresh.first()?;
+    let has = |line: &str| figures(line, BOUNDS.digits, true).contains(&first);
+    let line = [&step.think, &step.action].iter().flat_map(|text| text.lines()).find(|line| has(line))?;
+    // A long line may be cut before the figure; then the figures stand for it.
+    let line = quoted(line, SENTENCE_BYTES).filter(|line| line.contains(first));
+    let told: Vec<String> = fresh.iter().take(SHOWN_FIGURES).map(|figure| format!("`{figure}`")).collect();
+    let side = Side::Only.at(at);
+    let stated = line.unwrap_or_else(|| told.join(", "));
+    let rest = fresh.len().saturating_sub(SHOWN_FIGURES);
+    let rest = if rest > 0 { format!(" and {rest} more figures") } else { String::new() };
+    let mut lines = vec![
+        format!("Look it up before stating {stated} {side}."),
+        format!("No step before it shows {}{rest}, nor does the task {side}.", told.join(", ")),
+    ];
+    lines.extend(afterwards(run, at));
+    Some((lines, format!("figures stated that nothing shows ({first})")))
 }
 
 /// What came of it: the first output afterwards, if there is one.
@@ -131,10 +157,15 @@ fn afterwards(run: &Run, at: usize) -> Option<String> {
     Some(format!("What was run next printed {} {}.", quoted(line, SENTENCE_BYTES)?, Side::Only.at(later)))
 }
 
-/// The first move that came back with an error; the opening entry made none.
-fn first_error(run: &Run) -> Option<(Vec<String>, String)> {
+/// The first move that came back with an error, from 0, and its line; the opening entry made none.
+fn failed_step(run: &Run) -> Option<(usize, &Step, &str)> {
     let moved = run.steps.iter().enumerate().filter(|(_, step)| !step.action.trim().is_empty());
-    let (at, step, error) = moved.filter_map(|(at, step)| Some((at, step, trouble(&step.observation)?))).next()?;
+    moved.filter_map(|(at, step)| Some((at, step, trouble(&step.observation)?))).next()
+}
+
+/// What is said of such a move.
+fn first_error(run: &Run) -> Option<(Vec<String>, String)> {
+    let (at, step, error) = failed_step(run)?;
     let side = Side::Only.at(at);
     let mut lines = vec![format!(
         "{} came back with {} {side}: settle that before going on.",
@@ -160,12 +191,17 @@ fn trouble(observation: &str) -> Option<&str> {
     })
 }
 
-/// The last message that says something.
-fn last_words(run: &Run) -> Option<(Vec<String>, String)> {
-    let (at, words) = run.steps.iter().enumerate().rev().find_map(|(at, step)| match Move::of(&step.action) {
+/// The last message that says something, from 0, and its words.
+fn last_words(run: &Run) -> Option<(usize, &str)> {
+    run.steps.iter().enumerate().rev().find_map(|(at, step)| match Move::of(&step.action) {
         Move::Say(words) if words.split_whitespace().count() > 3 => Some((at, words)),
         _ => None,
-    })?;
+    })
+}
+
+/// What is said of it.
+fn unchecked(run: &Run) -> Option<(Vec<String>, String)> {
+    let (at, words) = last_words(run)?;
     let shown = quoted(words, SENTENCE_BYTES)?;
     let lines = vec![format!("Wrong: {shown} {}, and nothing checked it afterwards.", Side::Only.at(at))];
     Some((lines, "an answer that nothing checked".into()))
@@ -178,8 +214,8 @@ mod tests {
     #[test]
     fn figures_have_two_digits_and_derived_ones_are_told_apart() {
         let text = "1. A ticket is $25.00, five are 5 * 25.00 = $125. In 2021, 3,000 came.";
-        assert_eq!(figures(text, false), ["25.00", "25.00", "2021", "3,000"]);
-        assert_eq!(figures(text, true), ["25.00", "25.00", "125", "2021", "3,000"]);
+        assert_eq!(figures(text, MIN_DIGITS, false), ["25.00", "25.00", "2021", "3,000"]);
+        assert_eq!(figures(text, MIN_DIGITS, true), ["25.00", "25.00", "125", "2021", "3,000"]);
     }
 
     fn say(words: &str) -> Step {

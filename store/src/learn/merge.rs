@@ -6,7 +6,11 @@
 //!
 //! - every word of the shorter that carries meaning stands in the longer too, by its stem;
 //! - nearly every run of [`SHINGLE`] words of the shorter stands in the longer, so nothing was swapped or turned round;
-//! - where anything was changed, both deny as often as each other, since one inserted "not" changes few runs of words.
+//! - where anything was changed, both deny as often as each other, since one inserted "not" changes few runs of words, and
+//!   what the shorter quotes stands in the longer between the same marks, since a search for three words is not one for two.
+//!
+//! One sentence in which the shorter only tells what it did ("I clicked on …") may be missing in the longer, unless the longer
+//! tells something else in its place: what is to be done is the lesson.
 //!
 //! Measured on pairs of Reflexion reflections labelled by hand: see `node/tests/merging.rs`.
 
@@ -23,6 +27,10 @@ const MAX_LOST: usize = 8;
 const LOST_ONE_IN: usize = 10;
 /// The shorter text has at least this share of the longer's words, in percent: more is not the same any more.
 const LENGTH_MIN_PERCENT: usize = 55;
+/// And this where all of it stands in the longer as it is.
+const WHOLE_LENGTH_MIN_PERCENT: usize = 40;
+/// Words of a sentence that may be missing.
+const TOLD_WORDS_MAX: usize = 30;
 
 /// Words that carry no meaning of their own. Words that deny are none of them.
 const FUNCTION_WORDS: &[&str] = &[
@@ -35,6 +43,10 @@ const FUNCTION_WORDS: &[&str] = &[
 ];
 /// Words that turn what they stand beside into its opposite.
 const DENYING: &[&str] = &["not", "no", "never", "without", "cannot", "none", "nor", "neither", "except", "t"];
+
+/// Words by which a sentence says what is to be done and not what was.
+const DIRECTING: &[&str] =
+    &["will", "should", "must", "need", "always", "next", "try", "would", "shall", "can", "could"];
 
 /// A lesson's texts, taken apart once for many comparisons.
 #[derive(Debug, Clone)]
@@ -51,15 +63,32 @@ struct Words {
     /// Stems of those that carry meaning.
     stems: BTreeSet<String>,
     denials: usize,
+    /// What stands between double quotation marks, by its words.
+    quoted: BTreeSet<Vec<String>>,
+    /// Where sentences that only tell what the writer did begin and end among the words.
+    told: Vec<(usize, usize)>,
 }
 
 impl Words {
     fn of(text: &str, stemmer: &Stemmer) -> Self {
-        let words = split(text);
+        let quoted = text.split('"').skip(1).step_by(2).map(split).filter(|words| !words.is_empty()).collect();
+        let (mut words, mut told) = (Vec::new(), Vec::new());
+        for sentence in sentences(text) {
+            let of = split(sentence);
+            let (from, to) = (words.len(), words.len() + of.len());
+            if only_tells(&of) {
+                told.push((from, to));
+            }
+            words.extend(of);
+        }
+        Self { quoted, told, ..Self::plain(words, stemmer) }
+    }
+
+    fn plain(words: Vec<String>, stemmer: &Stemmer) -> Self {
         let meaning = words.iter().filter(|word| FUNCTION_WORDS.binary_search(&word.as_str()).is_err());
         let stems = meaning.map(|word| stemmer.stem(word).into_owned()).collect();
         let denials = words.iter().filter(|word| DENYING.contains(&word.as_str())).count();
-        Self { words, stems, denials }
+        Self { words, stems, denials, quoted: BTreeSet::new(), told: Vec::new() }
     }
 
     fn same(&self, other: &Self) -> bool {
@@ -67,22 +96,71 @@ impl Words {
             return true;
         }
         let (short, long) = if self.words.len() <= other.words.len() { (self, other) } else { (other, self) };
-        if short.words.is_empty() || 100 * short.words.len() < LENGTH_MIN_PERCENT * long.words.len() {
+        if short.words.is_empty() || 100 * short.words.len() < WHOLE_LENGTH_MIN_PERCENT * long.words.len() {
             return false;
         }
-        if !short.stems.is_subset(&long.stems) {
+        // Other marks may be single ones, which words have inside them, too.
+        if !short.quoted.is_empty() && !long.quoted.is_empty() && !short.quoted.is_subset(&long.quoted) {
+            return false;
+        }
+        short.stands_in(long) || short.without_what_it_told(long).is_some_and(|short| short.stands_in(long))
+    }
+
+    /// Whether the other says all that this one does.
+    fn stands_in(&self, long: &Self) -> bool {
+        if !self.stems.is_subset(&long.stems) {
             return false;
         }
         let runs =
             |words: &Words| -> BTreeSet<Vec<String>> { words.words.windows(SHINGLE).map(<[String]>::to_vec).collect() };
-        let (ours, theirs) = (runs(short), runs(long));
+        let (ours, theirs) = (runs(self), runs(long));
         // Too short to say anything by runs of words, and not equal.
         if ours.is_empty() {
             return false;
         }
         let lost = ours.difference(&theirs).count();
-        lost <= MAX_LOST.min(ours.len() / LOST_ONE_IN) && (lost == 0 || short.denials == long.denials)
+        let length_min = if lost == 0 { WHOLE_LENGTH_MIN_PERCENT } else { LENGTH_MIN_PERCENT };
+        100 * self.words.len() >= length_min * long.words.len()
+            && lost <= MAX_LOST.min(ours.len() / LOST_ONE_IN)
+            && (lost == 0 || self.denials == long.denials)
     }
+
+    /// This text without the one sentence that tells what the other does not, where the other tells nothing that this one does not.
+    fn without_what_it_told(&self, long: &Self) -> Option<Self> {
+        let tells = |of: &Self, at: &(usize, usize)| of.words.get(at.0..at.1).map(<[String]>::to_vec);
+        let all = |of: &Self| -> BTreeSet<Vec<String>> { of.told.iter().filter_map(|at| tells(of, at)).collect() };
+        let (ours, theirs) = (all(self), all(long));
+        if !theirs.is_subset(&ours) {
+            return None;
+        }
+        let mut missing = self.told.iter().filter(|at| tells(self, at).is_some_and(|told| !theirs.contains(&told)));
+        let (Some((from, to)), None) = (missing.next(), missing.next()) else { return None };
+        let left = [self.words.get(..*from)?, self.words.get(*to..)?].concat();
+        Some(Self::plain(left, &Stemmer::create(Algorithm::English)))
+    }
+}
+
+/// A text's sentences, each with what ends it.
+fn sentences(text: &str) -> Vec<&str> {
+    let (mut out, mut rest) = (Vec::new(), text);
+    let ends = |pair: &(usize, char)| matches!(pair.1, '.' | '!' | '?' | '\n');
+    while let Some((at, mark)) = rest.char_indices().find(|pair| {
+        let behind = rest.get(pair.0 + pair.1.len_utf8()..).and_then(|behind| behind.chars().next());
+        ends(pair) && (pair.1 == '\n' || behind.is_none_or(char::is_whitespace))
+    }) {
+        let (sentence, behind) = rest.split_at(at + mark.len_utf8());
+        out.push(sentence);
+        rest = behind;
+    }
+    out.push(rest);
+    out
+}
+
+/// Whether a sentence tells what its writer did, and directs nobody.
+fn only_tells(words: &[String]) -> bool {
+    words.first().is_some_and(|word| word == "i")
+        && words.len() <= TOLD_WORDS_MAX
+        && !words.iter().any(|word| DIRECTING.contains(&word.as_str()))
 }
 
 /// Lower-case words. Scripts without spaces give a word a character.
@@ -166,6 +244,36 @@ mod tests {
         assert!(same(TEXT, &TEXT.replace('.', ";").to_uppercase()));
         assert!(same(TEXT, &format!("{TEXT} I will also look at the stamp.")));
         assert!(same(TEXT, &TEXT.replace("so weigh", "so always weigh")));
+    }
+
+    #[test]
+    fn a_sentence_that_only_tells_what_was_done_may_be_left_out_and_no_other() {
+        let told = "I clicked on the parcel that looked right, but it was another one.";
+        let longer = format!("{TEXT} I will also look at the stamp.");
+        assert!(same(&format!("{told} {TEXT}"), &longer));
+        assert!(!same(&format!("Click the parcel that looks right, then the other one. {TEXT}"), &longer));
+        assert!(!same(&format!("I will click the parcel that looks right. {TEXT}"), &longer));
+        assert!(!same(&format!("{told} {TEXT}"), &format!("I bought a stamp. {longer}")), "it tells of something else");
+    }
+
+    #[test]
+    fn what_is_quoted_is_the_same_or_the_lesson_is_another() {
+        let text = |search: &str| {
+            format!(
+                "My search was \"blue box 4 litres\". {TEXT} Then I will search for \"{search}\" and look at the price."
+            )
+        };
+        assert!(same(&text("blue box"), &text("blue box").replace("the price", "the price and the size")));
+        assert!(!same(&text("blue box 4"), &text("blue box").replace("the price", "the price and the 4 litres")));
+    }
+
+    #[test]
+    fn a_text_that_stands_whole_in_one_twice_as_long_is_the_same() {
+        let more = " I will also look at the stamp and read what the customer wrote before, and ask a colleague who knows the \
+            street. If the form is full, I will take another one from the drawer beside the door and write on that. Last, I \
+            will put the key back.";
+        assert!(same(TEXT, &format!("{TEXT}{more}")));
+        assert!(!same(TEXT, &format!("{TEXT}{more}").replace("room 5", "room 7")));
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod tools;
 mod truth_tests;
 mod verdict;
 
+pub use claims::{Bounds, blamed_under};
 pub use draft::{CONTENT_BUDGET_BYTES, Draft, Given, INDUCED_BY, evidence, is_relearned};
 pub use verdict::{Comparison, Difference, compare, explain_verdict};
 

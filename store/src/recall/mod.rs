@@ -7,11 +7,13 @@
 //! The fused score orders candidates but cannot tell nonsense from sense, since some lesson always has the best BM25.
 //! What may be shown at all is the [`gate`]'s decision, made on cosine and on the share of the query that the lesson covers.
 
+mod beside;
 pub mod gate;
 mod ranker;
 mod select;
 mod shared;
 
+pub use beside::{TASK_KINDS, beside};
 pub(crate) use ranker::erase_elsewhere;
 pub use ranker::{External, Keys, Prepared, QueryReading, RankOptions, Ranked, Ranker, RankerError, Scored, Source};
 pub use shared::SharedRanker;

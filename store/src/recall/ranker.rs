@@ -11,13 +11,16 @@ use super::{DENSE_SHARE, EmptyReason, LEXICAL_SHARE};
 use crate::embed::{EmbedError, Embedder, EmbedderIdentity};
 use crate::index::SlotSet;
 use crate::index::dense::{DenseError, DenseIndex, Key, VectorFileError};
-use crate::index::lexical::{Bag, LexicalIndex, LexicalQuery, Strangers, TermCounts, Weighed};
+use crate::index::lexical::{Bag, Corpus, LexicalIndex, LexicalQuery, Strangers, TermCounts, Weighed};
 
 /// Candidates each index contributes at least. Fusion and weights reorder within these, so there are many more than
 /// are asked for.
 const POOL_MIN: usize = 128;
 /// Candidates each index contributes for each lesson asked for.
 const POOL_PER_HIT: usize = 8;
+
+/// Words by which lessons that say the same are looked for. A sentence that one of them lacks has a few.
+const RARE_WORDS: usize = 16;
 
 /// What the vectors on disk are of: a lesson's task, then its text. Another name when [`Ranker::add_lesson`] is given other
 /// texts than [`folklore_protocol::Lesson::text`] makes today, so that vectors of the old ones are not taken for theirs.
@@ -110,6 +113,8 @@ pub struct RankOptions<'a> {
     pub min_score: Option<f32>,
     /// Slots that may be answered, of those that are held; `None` for all.
     pub filter: Option<&'a SlotSet>,
+    /// Among which of the lessons held the query's words are weighed. Of the externals those count that are not excluded.
+    pub corpus: Corpus<'a>,
     /// Multiplies a slot's score, by standing for example; `None` for 1. Not positive: excluded.
     pub weight: Option<&'a dyn Fn(u32) -> f32>,
     /// Decides between equal scores, smaller first: something that is the same at every node, so that equal banks answer
@@ -130,6 +135,7 @@ impl Default for RankOptions<'_> {
             k: 1,
             min_score: None,
             filter: None,
+            corpus: Corpus::All,
             weight: None,
             tie: None,
             diversity: 0.0,
@@ -222,8 +228,6 @@ struct Probe<'q> {
     error: Option<EmbedError>,
     words: Weighed<'q>,
     mass: f32,
-    /// Lessons that compete: held and external.
-    lessons: usize,
     /// What it means that a candidate has no cosine.
     without_cosine: Likeness,
 }
@@ -253,6 +257,8 @@ struct Selected {
     folded: Vec<Vec<Source>>,
     nearest: Option<Scored>,
     best_bm25: f32,
+    /// Lessons that competed: held and external.
+    lessons: usize,
 }
 
 impl Space {
@@ -478,7 +484,9 @@ impl Ranker {
             _ => (&self.space, None),
         };
         let vector = prepared.map_or_else(|| self.embedder.embed_one(query), |p| Ok(Some(p.query.clone())));
-        let mut probe = self.probe(space, &words, &counts, vector);
+        let competing: Vec<TermCounts> =
+            externals.iter().zip(&counts).filter(|(e, _)| e.weight > 0.0).map(|(_, counts)| counts.clone()).collect();
+        let mut probe = self.probe(space, &words, &competing, options.corpus, vector);
         let mut embedder_error = probe.error.take();
         let vectors = match prepared {
             Some(prepared) => prepared.externals.clone(),
@@ -502,12 +510,20 @@ impl Ranker {
         let query = QueryReading {
             mass: probe.mass,
             best_bm25: selected.best_bm25,
-            lessons: probe.lessons,
+            lessons: selected.lessons,
             embedded: probe.vector.is_some(),
             embedder: Some(space.identity.clone()),
         };
         let nearest = selected.nearest.filter(|_| selected.hits.is_empty());
         Ranked { hits: selected.hits, folded: selected.folded, nearest, reason, embedder_error, query }
+    }
+
+    /// The slots of at most `k` lessons that share the rarest words of a text, most of them first: those that may say the same in
+    /// nearly the same words. Costs a small part of ranking.
+    #[must_use]
+    pub fn nearest_by_rare_words(&self, text: &str, k: usize, filter: Option<&SlotSet>) -> Vec<u32> {
+        let found = self.lexical.search_rarest(&LexicalQuery::new(text), RARE_WORDS, k, filter);
+        found.into_iter().map(|(slot, _)| slot).collect()
     }
 
     /// Scores lessons that are not in the index, each in its place, as [`Ranker::rank_with`] would: with the idf of all
@@ -518,12 +534,14 @@ impl Ranker {
     pub fn score_external(&self, query: &str, externals: &[External<'_>]) -> Result<Vec<Scored>, EmbedError> {
         let words = LexicalQuery::new(query);
         let counts = term_counts(externals);
-        let probe = self.probe(&self.space, &words, &counts, Ok(self.embedder.embed_one(query)?));
+        let vector = Ok(self.embedder.embed_one(query)?);
+        let probe = self.probe(&self.space, &words, &counts, Corpus::All, vector);
         let vectors = self.external_vectors(&probe, externals)?;
         let outside = external_candidates(&probe, externals, &counts, &vectors);
         let held = self.lexical.search(&probe.words, 1, None);
         let best = best_bm25(outside.iter().map(|c| c.bm25).chain(held.iter().map(|h| h.1)));
-        Ok(outside.iter().map(|c| self.fuse(&probe, c, best)).collect())
+        let lessons = self.len() + outside.len();
+        Ok(outside.iter().map(|c| fuse_in(&probe, c, best, lessons)).collect())
     }
 
     /// How near each key of these lessons (task, text) is to `query`, whose terms weigh what they do among those held and
@@ -563,6 +581,7 @@ impl Ranker {
         space: &'q Space,
         words: &'q LexicalQuery,
         counts: &[TermCounts],
+        corpus: Corpus<'_>,
         vector: Result<Option<Vec<f32>>, EmbedError>,
     ) -> Probe<'q> {
         let without_cosine = if matches!(vector, Ok(None)) { Likeness::Unreadable } else { Likeness::Unknown };
@@ -570,8 +589,8 @@ impl Ranker {
             Ok(vector) => (vector, None),
             Err(error) => (None, Some(error)),
         };
-        let words = self.lexical.weigh(words, counts);
-        Probe { space, vector, error, mass: words.mass(), words, lessons: self.len() + counts.len(), without_cosine }
+        let words = self.lexical.weigh_by(words, counts, corpus);
+        Probe { space, vector, error, mass: words.mass(), words, without_cosine }
     }
 
     /// Two vectors an external, its task's and its text's. None are made where the query has none to compare them with.
@@ -615,12 +634,16 @@ impl Ranker {
             }
         };
         let held: Vec<Candidate> = slots.into_iter().map(candidate).collect();
-        let best = best_bm25(held.iter().chain(&outside.candidates).map(|candidate| candidate.bm25));
+        let competing = || held.iter().chain(&outside.candidates).filter(|candidate| candidate.weight > 0.0);
+        let best = best_bm25(competing().map(|candidate| candidate.bm25));
+        // The best of many is nearer by chance than the best of few: what may not be answered adds nothing to that.
+        let given = outside.candidates.iter().filter(|candidate| candidate.weight > 0.0).count();
+        let lessons = options.filter.map_or(self.len(), SlotSet::len) + given;
         let mut passed: Vec<Scored> = Vec::new();
         let mut nearest: Option<Scored> = None;
         let lack = |scored: &Scored| scored.gate.bar - scored.gate.reached;
-        for candidate in held.iter().chain(&outside.candidates).filter(|candidate| candidate.weight > 0.0) {
-            let scored = self.fuse(probe, candidate, best);
+        for candidate in competing() {
+            let scored = fuse_in(probe, candidate, best, lessons);
             if options.min_score.map_or(scored.relevant, |min| scored.score >= min) {
                 passed.push(scored);
             }
@@ -636,18 +659,8 @@ impl Ranker {
             folded: chosen.iter().map(|c| c.folded.iter().filter_map(at).map(|s| s.source).collect()).collect(),
             nearest,
             best_bm25: best,
+            lessons,
         }
-    }
-
-    fn fuse(&self, probe: &Probe<'_>, candidate: &Candidate, best: f32) -> Scored {
-        let asked = Asked {
-            embedded: probe.vector.is_some(),
-            without_cosine: probe.without_cosine,
-            is_filled_from_outside: probe.space.is_filled_from_outside,
-            mass: probe.mass,
-            lessons: probe.lessons,
-        };
-        fuse(&probe.space.gate, &asked, candidate, best)
     }
 
     /// Whether something would have been answered but for the filter and the weights. Where those keep nothing out a
@@ -724,6 +737,18 @@ pub(super) struct Asked {
     pub(super) is_filled_from_outside: bool,
     pub(super) mass: f32,
     pub(super) lessons: usize,
+}
+
+/// A candidate's score as one of so many lessons.
+fn fuse_in(probe: &Probe<'_>, candidate: &Candidate, best: f32, lessons: usize) -> Scored {
+    let asked = Asked {
+        embedded: probe.vector.is_some(),
+        without_cosine: probe.without_cosine,
+        is_filled_from_outside: probe.space.is_filled_from_outside,
+        mass: probe.mass,
+        lessons,
+    };
+    fuse(&probe.space.gate, &asked, candidate, best)
 }
 
 /// A candidate's score, once the best BM25 is known.

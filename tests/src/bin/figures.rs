@@ -92,6 +92,14 @@ const BENCHES: &[Bench] = &[
         quick: &["10000"],
     },
     Bench {
+        name: "import",
+        about: "Importing runs",
+        package: "folklore-node",
+        bench: "import",
+        args: &[],
+        quick: &["50"],
+    },
+    Bench {
         name: "lexical",
         about: "Recall by words",
         package: "folklore-store",
