@@ -47,6 +47,19 @@ impl Default for Config {
     }
 }
 
+/// Time between two pings on a connection, milliseconds. What carries the messages is outside of this crate, but how soon it finds
+/// that a link is cut, and that it is not any more, decides how soon nodes are whole again: so the daemon and the simulator
+/// both take it from here.
+pub const PING_INTERVAL_MS: u64 = 10_000;
+/// How long the answer to a ping may take, milliseconds. A connection on which nothing was heard for an interval and this is dead:
+/// a cut is noticed after 10 to 20 s, soon enough that a cut of a minute is seen as one, late enough that a busy host is not
+/// thrown out.
+pub const PING_TIMEOUT_MS: u64 = 10_000;
+/// How often it is looked for connections on which nothing is heard, milliseconds.
+pub const SILENCE_CHECK_MS: u64 = 1_000;
+/// A dial that has not come to the end of the handshake after this is given up, milliseconds. TCP sends the first packet of a
+/// dial again after 1, 3 and 7 s, so one that begins during a cut still connects when the link comes back.
+pub const DIAL_TIMEOUT_MS: u64 = 10_000;
 /// Most peers remembered. Peers that were never given as an address are the first to go.
 pub const MAX_PEERS: usize = 4096;
 /// Most addresses remembered for a peer; the latest confirmed come first.

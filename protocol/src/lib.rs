@@ -75,7 +75,7 @@ pub mod time;
 
 pub use bank::{Access, BankId, Policy, Principal};
 pub use claim::{Claim, Evidence, Outcome, RunDigest, Verdict};
-pub use config::Config;
+pub use config::{Config, DIAL_TIMEOUT_MS, PING_INTERVAL_MS, PING_TIMEOUT_MS, SILENCE_CHECK_MS};
 pub use event::{Admission, Answer, Effect, Event, Incoming, Ticket};
 pub use identity::{AuthorId, Keypair, Keys};
 pub use known::{Known, Root};

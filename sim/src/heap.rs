@@ -23,15 +23,81 @@ pub(crate) enum Reading {
 /// One thing to come. Small, since the heap moves it about: what is large is boxed.
 #[derive(Debug)]
 pub(crate) enum Happening {
-    Deliver { from: u32, to: u32, slot: u32, connection: u64, message: Box<Message> },
-    DialEnds { from: u32, to: u32 },
-    NoticeCut { slot: u32, connection: u64 },
-    NoticeStill { node: u32, slot: u32, connection: u64 },
-    Admit { node: u32, life: u32, admitting: Box<Admitting> },
-    Read { node: u32, life: u32, ticket: Ticket, reading: Box<(BankId, Reading)> },
-    Write { node: u32, life: u32, write: Box<(BankId, Vec<Stored>)> },
-    Wake { node: u32, life: u32 },
-    Attack { node: u32, life: u32 },
+    Deliver {
+        from: u32,
+        to: u32,
+        slot: u32,
+        connection: u64,
+        message: Box<Message>,
+    },
+    /// The first packet of a dial that began at `began_ms` is sent, for this time after the first.
+    Knock {
+        from: u32,
+        to: u32,
+        life: u32,
+        again: u8,
+        began_ms: u64,
+    },
+    /// The handshake of a dial is over for who dialled, and for the other so much later.
+    DialEnds {
+        from: u32,
+        to: u32,
+        life: u32,
+        later_ms: u32,
+        began_ms: u64,
+    },
+    DialFails {
+        from: u32,
+        to: u32,
+        life: u32,
+    },
+    /// It is over for the other.
+    Accepted {
+        to: u32,
+        slot: u32,
+        connection: u64,
+    },
+    /// One end has given up a connection, and the other hears of it.
+    Hangup {
+        from: u32,
+        to: u32,
+        slot: u32,
+        connection: u64,
+    },
+    /// It is looked whether a connection is silent at a node.
+    Silence {
+        node: u32,
+        slot: u32,
+        connection: u64,
+    },
+    /// A node that stood still goes on.
+    GoesOn {
+        node: u32,
+    },
+    Admit {
+        node: u32,
+        life: u32,
+        admitting: Box<Admitting>,
+    },
+    Read {
+        node: u32,
+        life: u32,
+        ticket: Ticket,
+        reading: Box<(BankId, Reading)>,
+    },
+    Write {
+        node: u32,
+        life: u32,
+        write: Box<(BankId, Vec<Stored>)>,
+    },
+    Wake {
+        node: u32,
+        life: u32,
+    },
+    Attack {
+        node: u32,
+        life: u32,
+    },
     Call(u64),
 }
 
@@ -40,13 +106,18 @@ impl Happening {
     pub(crate) fn node(&self) -> Option<usize> {
         match self {
             Self::Deliver { to: node, .. }
+            | Self::Knock { from: node, .. }
             | Self::DialEnds { from: node, .. }
+            | Self::DialFails { from: node, .. }
+            | Self::Accepted { to: node, .. }
+            | Self::Hangup { to: node, .. }
+            | Self::Silence { node, .. }
             | Self::Admit { node, .. }
             | Self::Read { node, .. }
             | Self::Write { node, .. }
             | Self::Wake { node, .. }
             | Self::Attack { node, .. } => Some(*node as usize),
-            Self::NoticeCut { .. } | Self::NoticeStill { .. } | Self::Call(_) => None,
+            Self::GoesOn { .. } | Self::Call(_) => None,
         }
     }
 
@@ -55,14 +126,18 @@ impl Happening {
         let at = |kind: u64, a: u32, b: u32| kind | u64::from(a) << 8 | u64::from(b) << 36;
         match self {
             Self::Deliver { from, to, .. } => at(1, *from, *to),
-            Self::DialEnds { from, to } => at(2, *from, *to),
-            Self::NoticeCut { slot, .. } => at(3, *slot, 0),
+            Self::DialEnds { from, to, .. } => at(2, *from, *to),
+            Self::Silence { node, slot, .. } => at(3, *node, *slot),
             Self::Admit { node, life, .. } => at(4, *node, *life),
             Self::Read { node, life, .. } => at(5, *node, *life),
             Self::Write { node, life, .. } => at(6, *node, *life),
             Self::Wake { node, life } => at(7, *node, *life),
             Self::Attack { node, life } => at(8, *node, *life),
-            Self::NoticeStill { node, slot, .. } => at(10, *node, *slot),
+            Self::Hangup { to, slot, .. } => at(10, *to, *slot),
+            Self::Knock { from, to, .. } => at(12, *from, *to),
+            Self::DialFails { from, to, .. } => at(13, *from, *to),
+            Self::Accepted { to, slot, .. } => at(14, *to, *slot),
+            Self::GoesOn { node } => at(15, *node, 0),
             Self::Call(number) => 11 | number << 8,
         }
     }

@@ -4,6 +4,7 @@
 //! code. One seed decides everything, so a run that fails is a run that can be looked at again.
 
 pub mod agents;
+mod carrier;
 pub mod checks;
 pub mod clock;
 mod connection;

@@ -3,6 +3,9 @@
 //! Nothing here is kept for each pair of nodes. A node has a site, and a matrix over sites says what the link between two is
 //! like; a [`Split`] gives each node a group, and a directed matrix over groups says what passes. What belongs to one direction
 //! of one connection ([`Lane`]) lives as long as that connection.
+//!
+//! Connections are TCP's: what a cut stops is sent again after a while that doubles each time ([`sent_again`]), so what comes
+//! through after a heal comes late, and so does the first packet of a dial ([`DIAL_AT_MS`]).
 
 use std::collections::BTreeMap;
 
@@ -10,6 +13,25 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
 
 use crate::observe::LossCause;
+
+/// Linux's least retransmission timeout, milliseconds (`TCP_RTO_MIN`); the way there and back comes on top.
+const LEAST_RTO_MS: u64 = 200;
+/// Linux's longest, milliseconds (`TCP_RTO_MAX`).
+pub(crate) const LONGEST_RTO_MS: u64 = 120_000;
+/// When a dial sends its first packet, and again as long as nothing answers, milliseconds after it began: after a second, and
+/// twice as long each time (RFC 6298, and what Linux does). After that the dial is given up before the next would be due
+/// ([`folklore_protocol::DIAL_TIMEOUT_MS`]).
+pub(crate) const DIAL_AT_MS: [u64; 4] = [0, 1_000, 3_000, 7_000];
+
+/// When TCP sends again what it first sent at `first_ms` and nobody acknowledged: the first such time that is not before `now_ms`.
+pub(crate) fn sent_again(first_ms: u64, rto_ms: u64, now_ms: u64) -> u64 {
+    let (mut at_ms, mut wait_ms) = (first_ms, rto_ms.clamp(1, LONGEST_RTO_MS));
+    while at_ms < now_ms {
+        at_ms += wait_ms;
+        wait_ms = (2 * wait_ms).min(LONGEST_RTO_MS);
+    }
+    at_ms
+}
 
 /// What a message meets between two nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +57,24 @@ impl Default for Link {
     }
 }
 
+impl Link {
+    /// After how long TCP first sends again what nobody acknowledged, milliseconds.
+    pub(crate) fn rto_ms(&self) -> u64 {
+        LEAST_RTO_MS + 2 * self.latency_ms
+    }
+
+    /// How long one packet is under way, milliseconds: drawn.
+    pub(crate) fn trip_ms(&self, rng: &mut ChaCha8Rng) -> u64 {
+        let jitter = if self.jitter_ms == 0 { 0 } else { u64::from(rng.next_u32()) % (self.jitter_ms + 1) };
+        self.latency_ms + jitter
+    }
+
+    /// The same on average.
+    pub(crate) fn mean_trip_ms(&self) -> u64 {
+        self.latency_ms + self.jitter_ms / 2
+    }
+}
+
 /// Loss in bursts: a link is good or bad, and changes from message to message (Gilbert 1960, Elliott 1963).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Burst {
@@ -53,6 +93,8 @@ pub struct Lane {
     last_arrival_ms: u64,
     /// When what was sent so far is on the wire, microseconds.
     busy_until_us: u64,
+    /// What it first sent of all that a cut keeps from arriving, when that was.
+    stalled_ms: Option<u64>,
     bad: bool,
 }
 
@@ -210,8 +252,7 @@ impl Links {
             lane.busy_until_us = now_us + waiting_us + (bytes as u64).saturating_mul(1_000_000) / rate;
             sent_ms = lane.busy_until_us.div_ceil(1000);
         }
-        let jitter = if link.jitter_ms == 0 { 0 } else { u64::from(rng.next_u32()) % (link.jitter_ms + 1) };
-        Ok(lane.after(sent_ms + link.latency_ms + jitter))
+        Ok(lane.after(sent_ms + link.trip_ms(rng)))
     }
 }
 
@@ -220,6 +261,16 @@ impl Lane {
     pub fn after(&mut self, at_ms: u64) -> u64 {
         self.last_arrival_ms = self.last_arrival_ms.max(at_ms);
         self.last_arrival_ms
+    }
+
+    /// Something that was sent at this time meets a cut.
+    pub(crate) fn stall(&mut self, at_ms: u64) {
+        self.stalled_ms = Some(self.stalled_ms.map_or(at_ms, |first| first.min(at_ms)));
+    }
+
+    /// The cut is over: when what it stopped is sent again; `None` where it stopped nothing.
+    pub(crate) fn resume(&mut self, link: &Link, now_ms: u64) -> Option<u64> {
+        self.stalled_ms.take().map(|first_ms| sent_again(first_ms, link.rto_ms(), now_ms))
     }
 }
 
@@ -265,6 +316,20 @@ mod tests {
         assert_eq!(at[..5], [Some(105), Some(205), Some(305), Some(405), Some(505)]);
         assert!(at[5..].iter().all(Option::is_none), "{at:?}");
         assert!(arrivals(link, 50, 100, 1_000).iter().all(Option::is_some), "at its rate nothing is lost");
+    }
+
+    #[test]
+    fn what_a_cut_stopped_is_sent_again_after_a_wait_that_doubles() {
+        let at = |now_ms| sent_again(1_000, 300, now_ms);
+        assert_eq!((at(900), at(1_000), at(1_001), at(1_301), at(1_901)), (1_000, 1_000, 1_300, 1_900, 3_100));
+        // Never more than two minutes apart.
+        assert!((1_000..2_000).map(|s| at(s * 1000) - s * 1000).all(|wait| wait <= LONGEST_RTO_MS));
+        let (link, mut lane) = (Link { latency_ms: 50, ..Link::default() }, Lane::default());
+        assert_eq!(lane.resume(&link, 5_000), None);
+        lane.stall(1_000);
+        lane.stall(1_200);
+        assert_eq!(lane.resume(&link, 1_800), Some(1_900));
+        assert_eq!(lane.resume(&link, 1_800), None, "all of it went");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! TCP, Noise and Yamux, pings that find a dead connection, the HTTP door through which agents recall and teach. So it takes
 //! the time that the scenario says, and no two runs are the same. Linux only: see [`mod@emulator`].
 //!
+//! Every node knows one more than in the simulation: the first, whose ticket it joins by.
+//!
 //! It is seen from outside, by asking each daemon every [`LOOK_EVERY`]: times have that much error. A record's way cannot be
 //! seen, so nothing is told of hops and duplicates, and of the traffic only how many bytes it was.
 

@@ -226,16 +226,17 @@ fn bounded(bound: &Bound, rows: &[RunRow]) -> Verdict {
     let limits = [(bound.at_least, "at least"), (bound.at_most, "at most")];
     let limits: Vec<String> =
         limits.iter().filter_map(|(limit, word)| Some(format!("{word} {}", number((*limit)?)))).collect();
-    let holds = interval.is_some_and(|interval| {
-        bound.at_least.is_none_or(|least| interval.mean >= least)
-            && bound.at_most.is_none_or(|most| interval.mean <= most)
+    let holds = interval.is_some_and(|found| {
+        let (low, high) = if bound.interval { (found.low, found.high) } else { (found.mean, found.mean) };
+        bound.at_least.is_none_or(|least| low >= least) && bound.at_most.is_none_or(|most| high <= most)
     });
     let found = match interval {
         Some(i) => format!("{} ({} to {}, {} seeds)", number(i.mean), number(i.low), number(i.high), i.n),
         None if bound.of.is_some() => "no seed has both, or the second is zero throughout".into(),
         None => "no seed has this figure".into(),
     };
-    Verdict { expected: format!("{name} {}", limits.join(" and ")), holds, found }
+    let with = if bound.interval { ", its interval included" } else { "" };
+    Verdict { expected: format!("{name} {}{with}", limits.join(" and ")), holds, found }
 }
 
 impl Results {
@@ -279,5 +280,30 @@ impl Results {
     pub fn names(&self) -> Vec<String> {
         let all = summary::names(&self.rows);
         all.into_iter().filter(|name| !name.contains('@') && figures::find(name).is_some()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_on_the_mean_unless_it_is_on_the_whole_interval() {
+        let row = |seed, value: f64| RunRow {
+            arm: Arm::Folklore,
+            seed,
+            digest: String::new(),
+            handled: 0,
+            figures: [("attempts".to_owned(), value)].into(),
+            violations: Vec::new(),
+        };
+        // Mean 10, and 95 % within 4.3 × 1/√3 = 2.48 of it (Student's t of two degrees of freedom).
+        let rows = [row(1, 9.0), row(2, 10.0), row(3, 11.0)];
+        let holds = |at_most, interval| {
+            let (figure, arm) = ("attempts".into(), Arm::Folklore);
+            bounded(&Bound { figure, arm, of: None, at_least: None, at_most: Some(at_most), interval }, &rows).holds
+        };
+        assert_eq!([9.9, 10.1, 12.4, 12.6].map(|most| holds(most, false)), [false, true, true, true]);
+        assert_eq!([9.9, 10.1, 12.4, 12.6].map(|most| holds(most, true)), [false, false, false, true]);
     }
 }

@@ -27,6 +27,8 @@ pub enum Purpose {
     Topology = 6,
     /// What a hostile node makes up.
     Hostile = 7,
+    /// When a node looks after its connections, and for how long all were up when a run begins.
+    Carrier = 8,
 }
 
 /// The key of a stream. `life` tells starts of one node apart.

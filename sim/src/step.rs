@@ -3,9 +3,7 @@
 
 use std::cmp::Reverse;
 
-use folklore_protocol::{
-    Admission, AuthorId, BankId, DialTarget, Effect, Event, Item, Message, RecordId, Ticket, Time,
-};
+use folklore_protocol::{Admission, AuthorId, BankId, Effect, Event, Item, Message, RecordId, Ticket, Time};
 
 use crate::{
     disk::item_of,
@@ -16,9 +14,6 @@ use crate::{
     plant,
     world::World,
 };
-
-/// A dial to a node that does not answer fails after this, milliseconds.
-pub(crate) const DIAL_TIMEOUT_MS: u64 = 3_000;
 
 impl World {
     pub(crate) fn step(&mut self) {
@@ -43,13 +38,13 @@ impl World {
             Happening::Deliver { from, to, slot, connection, message } => {
                 self.deliver(from as usize, to as usize, (slot, connection), message);
             }
-            Happening::DialEnds { from, to } => self.dial_ends(from as usize, to as usize),
-            Happening::NoticeCut { slot, connection } => self.disconnect(slot, connection),
-            Happening::NoticeStill { node, slot, connection } => {
-                if self.nodes[node as usize].paused_until.is_some_and(|until| at_ms < until) {
-                    self.disconnect(slot, connection);
-                }
-            }
+            happening @ (Happening::Knock { .. }
+            | Happening::DialEnds { .. }
+            | Happening::DialFails { .. }
+            | Happening::Accepted { .. }
+            | Happening::Hangup { .. }
+            | Happening::Silence { .. }
+            | Happening::GoesOn { .. }) => self.carry_on(happening),
             Happening::Admit { node, life, admitting } => {
                 let n = node as usize;
                 if self.lives(node, life) {
@@ -105,28 +100,27 @@ impl World {
 
     fn deliver(&mut self, from: usize, to: usize, (slot, connection): (u32, u64), message: Box<Message>) {
         let at_ms = self.now_ms;
-        if self.connections.get(slot, connection).is_none() {
+        if !self.connections.get(slot, connection).is_some_and(|c| c.is_up(to)) {
             self.counters.lost += 1;
             self.tell(Fact::Lost { at_ms, from, to, cause: LossCause::Down });
             return;
         }
-        match self.links.passage(from, to) {
-            Passage::Open => {}
-            passage => {
-                self.stopped(
-                    passage,
-                    Happening::Deliver { from: from as u32, to: to as u32, slot, connection, message },
-                );
-                return;
-            }
+        let passage = self.links.passage(from, to);
+        if passage != Passage::Open {
+            self.stopped(passage, Happening::Deliver { from: from as u32, to: to as u32, slot, connection, message });
+            return;
         }
         if let Some((left, (a, b))) = self.cut_after {
             self.cut_after = left.checked_sub(1).map(|left| (left, (a, b)));
             if left == 0 {
                 self.cut_link(a, b);
-                self.counters.lost += 1;
+                let (from, to) = (from as u32, to as u32);
+                self.stopped(Passage::Cut, Happening::Deliver { from, to, slot, connection, message });
                 return;
             }
+        }
+        if let Some(connection) = self.connections.get_mut(slot, connection) {
+            connection.hears(to, at_ms);
         }
         self.counters.record_copies += copies(&message) as u64;
         if self.config.keeps_account {
@@ -156,54 +150,6 @@ impl World {
             if number.is_some_and(|n| self.nodes[to].disk.numbers(bank).is_some_and(|held| held.contains(n))) {
                 self.tell(Fact::Duplicate { at_ms, node: to, bytes: item.len() });
             }
-        }
-    }
-
-    /// A message that a partition does not let pass.
-    fn stopped(&mut self, passage: Passage, delivery: Happening) {
-        let Happening::Deliver { from, to, .. } = &delivery else { return };
-        let (at_ms, from, to) = (self.now_ms, *from as usize, *to as usize);
-        self.counters.stopped += 1;
-        if passage == Passage::Held {
-            self.tell(Fact::Held { at_ms, from, to });
-            self.held.push(delivery);
-        } else {
-            self.counters.lost += 1;
-            self.tell(Fact::Lost { at_ms, from, to, cause: LossCause::Cut });
-        }
-    }
-
-    /// What no partition holds any more comes now, in the order it was sent, behind what is under way.
-    pub(crate) fn release(&mut self) {
-        for delivery in std::mem::take(&mut self.held) {
-            let Happening::Deliver { from, to, slot, connection, .. } = &delivery else { continue };
-            let (from, to) = (*from as usize, *to as usize);
-            if self.links.passage(from, to) == Passage::Held {
-                self.held.push(delivery);
-                continue;
-            }
-            let at_ms = self.now_ms + self.links.get(from, to).latency_ms;
-            if let Some(connection) = self.connections.get_mut(*slot, *connection) {
-                let at_ms = connection.lane(from).after(at_ms);
-                self.schedule_at(at_ms, delivery);
-            }
-        }
-    }
-
-    fn dial_ends(&mut self, from: usize, to: usize) {
-        let reachable = self.nodes[to].up && self.links.is_open(from, to);
-        if !reachable {
-            // A cut that keeps two nodes from connecting cuts traffic, though no message was sent.
-            self.counters.stopped += u64::from(self.nodes[to].up && self.nodes[from].up);
-            let target = DialTarget::Peer(self.author(to));
-            self.handle(from, Event::DialFailed { target, own: false });
-        } else if self.nodes[from].up && self.connections.between(from, to).is_none() {
-            self.sequence += 1;
-            self.connections.open(from, to, self.sequence);
-            let (at_ms, a, b) = (self.now_ms, self.author(from), self.author(to));
-            self.tell(Fact::Connected { at_ms, a: from, b: to });
-            self.handle(from, Event::Connected { peer: b, dialled: Some(format!("sim/{to}")) });
-            self.handle(to, Event::Connected { peer: a, dialled: None });
         }
     }
 
@@ -287,7 +233,7 @@ impl World {
         }
     }
 
-    fn lives(&self, node: u32, life: u32) -> bool {
+    pub(crate) fn lives(&self, node: u32, life: u32) -> bool {
         let node = &self.nodes[node as usize];
         node.up && node.life == life
     }
@@ -299,16 +245,6 @@ impl World {
     pub(crate) fn schedule_at(&mut self, at_ms: u64, happening: Happening) {
         self.sequence += 1;
         self.heap.push(Reverse(Entry { at_ms, sequence: self.sequence, happening }));
-    }
-
-    fn disconnect(&mut self, slot: u32, connection: u64) {
-        let Some((a, b)) = self.connections.get(slot, connection).map(|connection| connection.ends()) else { return };
-        self.connections.close(slot);
-        self.forget_requests(a, b);
-        let at_ms = self.now_ms;
-        self.tell(Fact::Disconnected { at_ms, a, b });
-        self.handle(a, Event::Disconnected { peer: self.author(b) });
-        self.handle(b, Event::Disconnected { peer: self.author(a) });
     }
 
     pub(crate) fn handle(&mut self, n: usize, event: Event) {
@@ -343,17 +279,14 @@ impl World {
             Effect::Dial { addresses, .. } => {
                 let to = addresses.iter().find_map(|a| a.strip_prefix("sim/")?.parse::<usize>().ok());
                 if let Some(to) = to.filter(|to| *to < self.nodes.len()) {
-                    let reachable = self.nodes[to].up && self.links.is_open(n, to);
-                    let both_ways = self.links.get(n, to).latency_ms + self.links.get(to, n).latency_ms;
-                    let wait = if reachable { both_ways } else { DIAL_TIMEOUT_MS };
-                    self.schedule(wait, Happening::DialEnds { from: node, to: to as u32 });
+                    self.knock((n, to), life, 0, self.now_ms);
                 }
             }
             Effect::Disconnect { peer, .. } => {
                 if let Some(slot) = self.number_of(&peer).and_then(|other| self.connections.between(n, other))
                     && let Some(connection) = self.connections.number(slot)
                 {
-                    self.disconnect(slot, connection);
+                    self.let_go(n, slot, connection);
                 }
             }
             Effect::Admit { ticket, bank, items } => {
@@ -390,6 +323,9 @@ impl World {
     pub(crate) fn transmit(&mut self, from: usize, to: usize, message: Message) {
         let Some(slot) = self.connections.between(from, to) else { return };
         let Some(connection) = self.connections.number(slot) else { return };
+        if !self.connections.get(slot, connection).is_some_and(|open| open.is_up(from)) {
+            return;
+        }
         let kind = message.name();
         let (message, bytes) = if self.config.through_bytes {
             let frame = message.encode();

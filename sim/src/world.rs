@@ -8,7 +8,7 @@ use std::{
 
 use folklore_protocol::{
     Answer, AuthorId, BankId, Claim, Config, Event, Evidence, Keypair, Lesson, LessonDraft, LessonKind, Message, Node,
-    Record, RecordId, Root, Time,
+    PING_INTERVAL_MS, PING_TIMEOUT_MS, Record, RecordId, Root, SILENCE_CHECK_MS, Time,
 };
 use rand_chacha::ChaCha8Rng;
 
@@ -40,8 +40,9 @@ pub struct WorldConfig {
     pub link: Link,
     /// The protocol's tunables.
     pub protocol: Config,
-    /// Time until both ends of a cut link notice, milliseconds (what a ping finds out).
-    pub notice_cut_ms: u64,
+    /// An end of a connection that has heard nothing for so long gives it up, milliseconds. Pings go every
+    /// [`PING_INTERVAL_MS`], so a cut is noticed up to so much sooner.
+    pub silent_ms: u64,
     /// A bug for the checks to find.
     pub plant: Option<Plant>,
     /// Every message goes through bytes and back, so that whatever a node says is also within every limit of the wire. Without,
@@ -60,7 +61,7 @@ impl Default for WorldConfig {
             nodes: 2,
             link: Link::default(),
             protocol: Config::default(),
-            notice_cut_ms: 15_000,
+            silent_ms: PING_INTERVAL_MS + PING_TIMEOUT_MS,
             plant: None,
             through_bytes: true,
             keeps_account: true,
@@ -111,6 +112,8 @@ pub(crate) struct SimNode {
     /// Until when it stands still, if it does: what would happen to it waits.
     pub(crate) paused_until: Option<u64>,
     pub(crate) clock: Clock,
+    /// When it looks for silent connections: so long after each full [`SILENCE_CHECK_MS`].
+    pub(crate) looks_ms: u64,
     /// Jitter and loss of what it sends.
     pub(crate) rng: ChaCha8Rng,
     /// When its disk first had each record.
@@ -142,10 +145,12 @@ pub struct World {
     pub(crate) replies: u64,
     /// Deliver this many more messages, then cut the link between the two.
     pub(crate) cut_after: Option<(u64, (usize, usize))>,
-    /// Messages that wait behind a partition that holds them.
-    pub(crate) held: Vec<Happening>,
+    /// What waits behind a partition, by connection: it comes late, or is lost with the connection.
+    pub(crate) held: BTreeMap<u64, Vec<Happening>>,
     /// A call that has come.
     pub(crate) called: Option<u64>,
+    /// For how long all were up when it began; see [`up_since_ms`].
+    pub(crate) up_since_ms: u64,
     pub(crate) facts: Vec<Fact>,
 }
 
@@ -160,6 +165,11 @@ impl EventLog {
             self.0 = (self.0 ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
         }
     }
+}
+
+/// For how long all nodes of a run have been up when it begins, milliseconds: less than from one ping to the next.
+pub(crate) fn up_since_ms(seed: u64) -> u64 {
+    seeds::below(&mut seeds::stream(seed, seeds::WORLD, Purpose::Carrier), PING_INTERVAL_MS)
 }
 
 impl World {
@@ -187,6 +197,7 @@ impl World {
                     settles: None,
                     paused_until: None,
                     clock: Clock::default(),
+                    looks_ms: seeds::below(&mut seeds::stream(seed, n as u64, Purpose::Carrier), SILENCE_CHECK_MS),
                     rng: seeds::stream(seed, n as u64, Purpose::Link),
                     since: BTreeMap::new(),
                     acknowledged: BTreeSet::new(),
@@ -208,8 +219,9 @@ impl World {
             open: BTreeMap::new(),
             replies: 0,
             cut_after: None,
-            held: Vec::new(),
+            held: BTreeMap::new(),
             called: None,
+            up_since_ms: up_since_ms(config.seed),
             facts: Vec::new(),
             config,
         }
@@ -481,7 +493,7 @@ impl World {
         self.links.get_mut(a, b)
     }
 
-    /// Cuts the links between the two groups; both ends notice after a while. It lasts until [`World::heal`].
+    /// Cuts the links between the two groups; each end notices after a while, by its pings. It lasts until [`World::heal`].
     pub fn cut(&mut self, left: &[usize], right: &[usize]) {
         let mut groups = vec![0; self.nodes.len()];
         left.iter().for_each(|n| groups[*n] = 1);
@@ -505,13 +517,13 @@ impl World {
         for (slot, connection) in hit {
             if let Some((a, b)) = self.connections.get(slot, connection).map(|c| c.ends()) {
                 self.forget_requests(a, b);
+                self.goes_silent(slot, connection, &[a, b]);
             }
-            self.schedule(self.config.notice_cut_ms, Happening::NoticeCut { slot, connection });
         }
         number
     }
 
-    /// Ends a partition. What it held comes now, late.
+    /// Ends a partition. What it held or stopped comes late, if its connection outlived the partition.
     pub fn mend(&mut self, number: u64) {
         self.links.mend(number);
         self.release();
@@ -552,12 +564,11 @@ impl World {
         self.nodes[n].life += 1;
         self.nodes[n].settles = None;
         self.nodes[n].paused_until = None;
-        for (other, slot) in self.connections.of(n) {
-            if let Some(number) = self.connections.close(slot) {
+        for (_, slot) in self.connections.of(n) {
+            if let Some(number) = self.connections.number(slot) {
                 self.log.note(&[9, number]);
+                self.let_go(n, slot, number);
             }
-            self.forget_requests(n, other);
-            self.handle(other, Event::Disconnected { peer: self.author(n) });
         }
     }
 
@@ -626,14 +637,10 @@ impl World {
     pub fn pause(&mut self, n: usize, ms: u64) {
         let until = self.now_ms + ms;
         self.nodes[n].paused_until = Some(until);
-        if ms >= self.config.notice_cut_ms {
-            for (_, slot) in self.connections.of(n) {
-                if let Some(connection) = self.connections.number(slot) {
-                    self.schedule(
-                        self.config.notice_cut_ms,
-                        Happening::NoticeStill { node: n as u32, slot, connection },
-                    );
-                }
+        self.schedule_at(until, Happening::GoesOn { node: n as u32 });
+        for (other, slot) in self.connections.of(n) {
+            if let Some(connection) = self.connections.number(slot) {
+                self.goes_silent(slot, connection, &[other]);
             }
         }
     }

@@ -96,6 +96,8 @@ fn the_tree_heals_while_nodes_leave_crash_and_join() {
              copies a node, the slowest took {slowest} ms"
         );
         assert!(copies <= 1.1, "{copies}");
-        assert!(slowest <= 1_000, "{slowest} ms: the tree is whole, so nothing waits for a graft");
+        // A regular reconcile that overtakes a push costs the tree an edge now and then. It is grafted again in half a second, or
+        // two such edges of one way in a whole one: nothing waits for the next reconcile.
+        assert!(slowest <= 1_500, "{slowest} ms: nothing waits for more than two grafts");
     }
 }

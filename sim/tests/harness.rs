@@ -313,7 +313,7 @@ fn offers_of_records_that_do_not_exist_end_and_do_not_make_it_complete() {
 #[test]
 fn a_mute_peer_is_let_go_and_dialled_again() {
     let config = Config { request_timeout_ms: 2_000, ..Config::default() };
-    let (mut world, bank) = line(WorldConfig { protocol: config, notice_cut_ms: 100 * MINUTE, ..seeded(15, 2) });
+    let (mut world, bank) = line(WorldConfig { protocol: config, silent_ms: 100 * MINUTE, ..seeded(15, 2) });
     assert!(world.run_until(MINUTE, |w| w.node(0).peers().sharing(&bank).len() == 1));
     // The connection stands but nothing passes, and no ping tells.
     world.cut(&[0], &[1]);

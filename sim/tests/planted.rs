@@ -29,6 +29,8 @@ fn run(seed: u64, plant: Option<Plant>) -> BTreeSet<&'static str> {
                 world.crash(pick);
                 world.run_for(2_000);
                 world.restart(pick);
+                // What it lost it has again from its neighbours within a second.
+                checks.look(&mut world);
             }
             _ => {}
         }

@@ -202,6 +202,7 @@ converge_within = "10m"
 figure = "repeat_failures.after"
 of = "oracle"
 at_most = 1.1
+interval = true
 "#;
     let scenario = parsed(more);
     let written = scenario.to_toml();

@@ -2,6 +2,7 @@
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
+use folklore_protocol::{PING_INTERVAL_MS, PING_TIMEOUT_MS};
 use libp2p::{metrics::Metrics, pnet::PreSharedKey};
 
 /// How a [`Network`](super::Network) behaves. Begin with [`NetworkConfig::new`] and change what differs.
@@ -66,10 +67,8 @@ impl NetworkConfig {
             dht_interval: Duration::from_secs(600),
             nat_interval: Duration::from_secs(5),
             metrics: None,
-            // With these a cut link is noticed within about 20 s: soon enough that a cut of a minute is seen as one,
-            // late enough that a busy host is not thrown out.
-            ping_interval: Duration::from_secs(10),
-            ping_timeout: Duration::from_secs(10),
+            ping_interval: Duration::from_millis(PING_INTERVAL_MS),
+            ping_timeout: Duration::from_millis(PING_TIMEOUT_MS),
             limits: NetworkLimits::default(),
         }
     }

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use folklore_protocol::SILENCE_CHECK_MS;
 use futures::StreamExt;
 use libp2p::{
     Multiaddr, PeerId, Swarm,
@@ -158,7 +159,7 @@ impl Driver {
     pub(super) async fn run(mut self) {
         let events = self.events.clone();
         // A fraction, so that a dead link is noticed soon after its time is up.
-        let every = (self.dead_after / 20).clamp(Duration::from_millis(20), Duration::from_secs(1));
+        let every = (self.dead_after / 20).clamp(Duration::from_millis(20), Duration::from_millis(SILENCE_CHECK_MS));
         let mut tick = interval(every);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use folklore_protocol::DIAL_TIMEOUT_MS;
 use libp2p::{
     PeerId, Swarm, Transport, autonat,
     core::{
@@ -40,7 +41,7 @@ const NEGOTIATING_STREAMS: usize = 32;
 const YAMUX_STREAMS: usize = 128;
 
 /// How long a transport may take from the first packet to the end of the handshake.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_millis(DIAL_TIMEOUT_MS);
 
 /// Above this part of the machine's memory no new connection is made, where the configuration names no number.
 const MEMORY_PART: f64 = 0.75;

@@ -5,8 +5,8 @@
 //!
 //! What the link model loses a TCP stream does not: the bytes come one retransmission timeout later, then after twice that, and
 //! so on, and hold up what is behind them. A full queue stops the sender. In a cut nothing passes, ends of connections
-//! included; what was under way comes after it, if both ends are still there then. A dial into a cut fails after as long as in
-//! the simulation.
+//! included; what was under way comes after it, when TCP would send it again, if both ends are still there then. A dial into a
+//! cut gets through when its first packet, sent again after 1, 3 and 7 s, finds the link whole; the daemon gives it up by itself.
 
 use std::{
     io::{Read, Write},
@@ -20,23 +20,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use folklore_protocol::DIAL_TIMEOUT_MS;
 use rand_chacha::ChaCha8Rng;
 
 use crate::{
-    link::{Lane, Links, Passage, Split},
+    link::{DIAL_AT_MS, LONGEST_RTO_MS, Lane, Links, Passage, Split, sent_again},
     observe::LossCause,
     seeds::{self, Purpose},
-    step::DIAL_TIMEOUT_MS,
 };
 
 /// Bytes that are carried as one message of the link model, at most.
 const CHUNK_BYTES: usize = 16 * 1024;
 /// Chunks of one direction that are under way, at most; more stay with the sender.
 const UNDER_WAY: usize = 256;
-/// Linux's least retransmission timeout, milliseconds; the way there and back comes on top.
-const LEAST_RTO_MS: u64 = 200;
-/// Linux's longest, milliseconds.
-const LONGEST_RTO_MS: u64 = 120_000;
 /// How long until a full queue is tried again, milliseconds.
 const QUEUE_AGAIN_MS: u64 = 5;
 
@@ -169,16 +165,21 @@ impl Emulator {
     /// One dial to a node.
     fn serve(self: Arc<Self>, to: usize, near: TcpStream) {
         let Some(from) = near.peer_addr().ok().and_then(|peer| self.dialler(peer.port(), to)) else { return };
-        let (open, target, round_ms) = {
-            let state = self.state();
-            let both_ways = state.links.get(from, to).latency_ms + state.links.get(to, from).latency_ms;
-            (state.links.is_open(from, to), state.nodes.get(to).and_then(|node| node.listens), both_ways)
-        };
-        if !open {
+        let began_ms = self.now_ms();
+        let is_open = || self.state().links.is_open(from, to);
+        let comes_through = |after_ms: &u64| self.pause(began_ms + after_ms) && is_open();
+        if !is_open() {
             self.stopped.fetch_add(1, Ordering::Relaxed);
-            self.pause(self.now_ms() + DIAL_TIMEOUT_MS);
+        }
+        if !DIAL_AT_MS.iter().any(comes_through) {
+            self.pause(began_ms + DIAL_TIMEOUT_MS);
             return;
         }
+        let (target, round_ms) = {
+            let state = self.state();
+            let both_ways = state.links.get(from, to).mean_trip_ms() + state.links.get(to, from).mean_trip_ms();
+            (state.nodes.get(to).and_then(|node| node.listens), both_ways)
+        };
         // TCP's own handshake takes the way there and back.
         if !self.pause(self.now_ms() + round_ms) {
             return;
@@ -216,7 +217,7 @@ impl Emulator {
         let state = self.state();
         let link = state.links.get(from, to);
         let mut sent_ms = self.now_ms();
-        let mut rto_ms = LEAST_RTO_MS + 2 * link.latency_ms;
+        let mut rto_ms = link.rto_ms();
         loop {
             match state.links.arrival(lane, (from, to), sent_ms, bytes, rng) {
                 Ok(at_ms) => return at_ms,
@@ -273,16 +274,31 @@ impl Emulator {
         }
     }
 
-    /// Waits until something passes from one node to another; false when all is over.
+    /// Waits until something passes from one node to another: at once, or when TCP sends it again after the cut. False when all
+    /// is over.
     fn passes(&self, from: usize, to: usize) -> bool {
+        let began_ms = self.now_ms();
         let mut state = self.state();
-        if state.links.passage(from, to) != Passage::Open {
-            self.stopped.fetch_add(1, Ordering::Relaxed);
+        if state.links.passage(from, to) == Passage::Open {
+            return !state.over;
         }
-        while state.links.passage(from, to) != Passage::Open && !state.over {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        self.stopped.fetch_add(1, Ordering::Relaxed);
+        let link = state.links.get(from, to);
+        loop {
+            while state.links.passage(from, to) != Passage::Open && !state.over {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            drop(state);
+            let again_ms = sent_again(began_ms, link.rto_ms(), self.now_ms());
+            if !self.pause(again_ms) {
+                return false;
+            }
+            state = self.state();
+            if state.links.passage(from, to) == Passage::Open {
+                drop(state);
+                return self.pause(again_ms + link.latency_ms);
+            }
         }
-        !state.over
     }
 
     /// The node whose process dials from a port to the relay of node `to`.

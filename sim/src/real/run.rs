@@ -32,6 +32,7 @@ use crate::{
     link::{Link, Links},
     observe::{Observed, Observer},
     scenario::{FaultKind, Scenario},
+    world::up_since_ms,
 };
 
 /// How long a daemon may take to answer what it is asked once. One that stands still answers when it goes on.
@@ -220,6 +221,11 @@ pub(super) fn run(
             return Err(error);
         }
     };
+    // As long as the nodes of the simulated run with this seed have been up when it begins.
+    let began_ms = shared.emulator.now_ms() + up_since_ms(seed);
+    while shared.emulator.now_ms() < began_ms && !stop.load(Ordering::Relaxed) {
+        thread::sleep(STEP);
+    }
     shared.began_ms = shared.emulator.now_ms();
     let shared = Arc::new(shared);
     let ends = Ends(shared.clone());

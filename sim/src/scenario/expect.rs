@@ -33,4 +33,6 @@ pub struct Bound {
     pub at_least: Option<f64>,
     /// Not above this.
     pub at_most: Option<f64>,
+    /// Whether the whole 95 % interval must be within, and not the mean alone.
+    pub interval: bool,
 }

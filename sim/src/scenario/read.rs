@@ -350,6 +350,7 @@ fn expect(root: &Table<'_>, run: &Run, sites: &[Site]) -> Result<Expect, Scenari
             of: bound.get("of").map(|value| value.word(&words)).transpose()?,
             at_least,
             at_most,
+            interval: bound.or("interval", false, Value::truth)?,
         });
         bound.done()?;
     }

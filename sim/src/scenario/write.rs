@@ -280,6 +280,7 @@ fn expect(scenario: &Scenario, text: &mut String) {
         for (key, limit) in [("at_least", bound.at_least), ("at_most", bound.at_most)] {
             limit.iter().for_each(|value| keys.put(key, number(value)));
         }
+        keys.differs("interval", &bound.interval, &false, bool::to_string);
         keys.table(text, "[[expect.bound]]");
     }
 }
