@@ -34,8 +34,8 @@ use crate::{
     network::{self, Address, Network, NetworkEvent, NetworkHandle},
 };
 use book::Book;
-use neighbours::Neighbours;
 pub use folklore_protocol::bank::PUBLIC_SALT;
+use neighbours::Neighbours;
 pub use neighbours::dht_key;
 use useful::Useful;
 

@@ -32,8 +32,8 @@ use crate::{
     index::{SlotSet, lexical::Corpus},
     learn,
     recall::{
-        self, EmptyReason, External, Keys, QueryReading, RankOptions, Ranked, Ranker, Scored, Source, TASK_KINDS, beside,
-        gate::Gate,
+        self, EmptyReason, External, Keys, QueryReading, RankOptions, Ranked, Ranker, Scored, Source, TASK_KINDS,
+        beside, gate::Gate,
     },
     redact::{Classes, fires},
     run::Run,

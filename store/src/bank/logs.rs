@@ -19,8 +19,8 @@ use crate::{
     run::{MAX_INJECTED, Step},
     runs::log::{
         Branch, Checkpoint, Ended, Ending, Entry, Head, Lease, MAX_ENDED_KEPT, MAX_LOG_BYTES, MAX_OPEN_RUNS,
-        MAX_RUN_STEPS, MAX_STARTED, MAX_STEP_BYTES, Mark, NewRun, Recorded, RunError, RunId, RunInfo, StateHash, StepDone,
-        Uncertain, check_name, mark_hash,
+        MAX_RUN_STEPS, MAX_STARTED, MAX_STEP_BYTES, Mark, NewRun, Recorded, RunError, RunId, RunInfo, StateHash,
+        StepDone, Uncertain, check_name, mark_hash,
     },
 };
 
