@@ -299,7 +299,7 @@ impl Inner {
 
     /// Whether any lesson is of this kind.
     pub fn has(&self, kind: LessonKind) -> bool {
-        self.kinds.get(place(kind)).is_some_and(|slots| slots.len() > 0)
+        self.kinds.get(place(kind)).is_some_and(|slots| !slots.is_empty())
     }
 
     /// The slots of some kinds, shown or not.

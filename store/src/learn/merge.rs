@@ -249,7 +249,10 @@ mod tests {
     #[test]
     fn a_sentence_that_only_tells_what_was_done_may_be_left_out_and_no_other() {
         let told = "I clicked on the parcel that looked right, but it was another one.";
-        let longer = format!("{TEXT} I will also look at the stamp.");
+        let longer = format!(
+            "{TEXT} I will also look at the stamp and read what the customer wrote before, then ask a colleague who knows \
+             the street."
+        );
         assert!(same(&format!("{told} {TEXT}"), &longer));
         assert!(!same(&format!("Click the parcel that looks right, then the other one. {TEXT}"), &longer));
         assert!(!same(&format!("I will click the parcel that looks right. {TEXT}"), &longer));
