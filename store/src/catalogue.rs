@@ -331,7 +331,9 @@ impl Catalogue {
             unsaved_then: AtomicUsize::new(0),
             opening,
         };
-        if catalogue.store.traces_owed().is_some()
+        // One that is in memory has no files to look through, and whoever has may still owe it.
+        if catalogue.vectors.is_some()
+            && catalogue.store.traces_owed().is_some()
             && let Err(error) = catalogue.forget(&[])
         {
             tracing::warn!(%error, "traces of lessons that were forgotten are still on disk; the next start tries again");
@@ -467,14 +469,13 @@ impl Catalogue {
                 left.words = removed.err().filter(|e| e.kind() != ErrorKind::NotFound).map(|_| error.to_string());
             }
         }
-        match (left.vectors.is_empty() && left.words.is_none(), owed) {
-            (false, _) => Err(left),
-            (true, Some(owed)) => {
-                self.store.traces_gone(owed);
-                Ok(())
-            }
-            (true, None) => Ok(()),
+        if !left.vectors.is_empty() || left.words.is_some() {
+            return Err(left);
         }
+        if let Some(owed) = owed.filter(|_| self.vectors.is_some()) {
+            self.store.traces_gone(owed);
+        }
+        Ok(())
     }
 
     /// Whether the text of a lesson is here.
