@@ -522,7 +522,7 @@ mod tests {
     fn seen(bytes: usize) -> Step {
         Step {
             action: "look".into(),
-            observation: "shelf 7 is empty, ".chars().cycle().take(bytes).collect(),
+            observation: "shelf-7-is-empty,".chars().cycle().take(bytes).collect(),
             ..Step::default()
         }
     }
