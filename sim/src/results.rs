@@ -260,13 +260,15 @@ impl Results {
     }
 
     /// Convergence after the heal: `(figure, simulated, real, real over simulated)`, seconds, over the seeds that have both; for
-    /// results with real runs.
-    pub fn real_against_simulated(&self) -> Vec<(&'static str, f64, f64, f64)> {
+    /// results with real runs. The ratio is missing where the simulated mean is zero.
+    pub fn real_against_simulated(&self) -> Vec<(&'static str, f64, f64, Option<Interval>)> {
         let compared = ["converge.first_s", "converge.all_s", "converge.equal_s"].into_iter().filter_map(|name| {
             let pairs = summary::pairs(&self.rows, name, Arm::Folklore, Arm::Real);
             let of = |side: fn(&(f64, f64)) -> f64| pairs.iter().map(side).sum::<f64>() / pairs.len() as f64;
             let (simulated, real) = (of(|pair| pair.0), of(|pair| pair.1));
-            (!pairs.is_empty()).then(|| (name, simulated, real, real / simulated))
+            let ratio =
+                Interval::of_ratio(&pairs.iter().map(|(simulated, real)| (*real, *simulated)).collect::<Vec<_>>());
+            (!pairs.is_empty()).then_some((name, simulated, real, ratio))
         });
         compared.collect()
     }

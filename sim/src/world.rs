@@ -554,7 +554,8 @@ impl World {
         self.release();
     }
 
-    /// Stops node `n` dead: what was not synced is gone, and so are its connections.
+    /// Stops node `n` dead: what was not synced is gone, and so are its connections. Its peers hear of it a trip later, as if its
+    /// process had died; of a machine that goes silent they hear nothing, which is a crash while it is cut off.
     pub fn crash(&mut self, n: usize) {
         let now_ms = self.now_ms;
         if self.nodes[n].up {

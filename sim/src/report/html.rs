@@ -170,7 +170,8 @@ pub(super) fn page(results: &Results, scenario: &Scenario, plots: &[Plot]) -> St
          see the same tasks and the same faults, so differences between arms are paired.</p>\n",
     );
     for (name, simulated, real, ratio) in results.real_against_simulated() {
-        let (simulated, real, ratio) = (value(name, simulated), value(name, real), number(ratio));
+        let (simulated, real) = (value(name, simulated), value(name, real));
+        let ratio = ratio.map_or("–".into(), |ratio| with_interval("", &ratio));
         let _ = writeln!(
             html,
             "<p>On real processes, over emulated links (dashed): <code>{name}</code> {real}, simulated {simulated}, ratio {ratio}.</p>"

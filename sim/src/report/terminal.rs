@@ -49,7 +49,9 @@ pub fn summary(results: &Results) -> String {
         text.push('\n');
     }
     for (name, simulated, real, ratio) in results.real_against_simulated() {
-        let (simulated, real, ratio) = (number(simulated), number(real), number(ratio));
+        let (simulated, real) = (number(simulated), number(real));
+        let ratio =
+            ratio.map_or("–".into(), |i| format!("{} ({} to {})", number(i.mean), number(i.low), number(i.high)));
         let _ = writeln!(text, "\nreal against simulated, {name}: {real} s against {simulated} s, ratio {ratio}");
     }
     text.push('\n');
