@@ -109,7 +109,8 @@ impl SharedRanker {
             without_cosine: if embedded { Likeness::Unknown } else { Likeness::Unreadable },
             is_filled_from_outside: false,
             mass: words.mass(),
-            lessons: documents,
+            // As there: what is excluded does not compete.
+            lessons: candidates.len(),
         };
         let scored = candidates.iter().map(|candidate| fuse(&self.gate, &asked, candidate, best));
         let mut passed: Vec<Scored> = scored.filter(|scored| scored.relevant).collect();
