@@ -903,3 +903,6 @@ pub fn secret_in(lesson: &Lesson) -> Option<&'static str> {
     let texts = [&f.title, &f.applies_when, &f.not_when, &f.content, &f.task, &f.domain];
     texts.into_iter().chain(&f.tags).find_map(|text| fires(text, Classes::CREDENTIAL))
 }
+
+#[cfg(test)]
+mod tests;

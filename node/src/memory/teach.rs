@@ -112,7 +112,7 @@ impl Memory {
         written: Written,
         bodies: Vec<Option<Lesson>>,
     ) -> Answer<(Vec<Record>, Vec<folklore_store::runs::RunOutcome>)> {
-        let (mut fresh, mut records) = (Vec::new(), Vec::new());
+        let (mut fresh, mut records, mut alone) = (Vec::new(), Vec::new(), Vec::new());
         for (outcome, body) in written.claims.into_iter().zip(bodies) {
             match outcome {
                 ClaimOutcome::Written(record) => {
@@ -121,16 +121,18 @@ impl Memory {
                 }
                 // Said before, but its text was forgotten here, or lost, and is back with this.
                 ClaimOutcome::Known(id) => {
-                    if let Some(body) = body.filter(|body| !self.0.catalogue.holds(&body.id()))
-                        && let Some(record) = self.0.store.record(&id).map_err(read_failed)?
-                    {
-                        fresh.push((record, Some(body)));
+                    if let Some(body) = body.filter(|body| !self.0.catalogue.holds(&body.id())) {
+                        match self.0.store.record(&id) {
+                            Ok(Some(record)) => fresh.push((record, Some(body))),
+                            // The text is held all the same.
+                            Ok(None) | Err(_) => alone.push(body),
+                        }
                     }
                 }
             }
         }
         let told: Vec<Record> = fresh.iter().map(|(record, _)| record.clone()).collect();
-        let lessons: Vec<Lesson> = fresh.iter().filter_map(|(_, lesson)| lesson.clone()).collect();
+        let lessons: Vec<Lesson> = fresh.iter().filter_map(|(_, lesson)| lesson.clone()).chain(alone).collect();
         self.0.catalogue.learn(bank, &told, &lessons);
         if !fresh.is_empty() {
             self.0.metrics.committed();

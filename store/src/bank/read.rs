@@ -472,3 +472,20 @@ impl Store {
         self.index().bank(bank).map_or(0, |b| b.records.len())
     }
 }
+
+#[cfg(test)]
+impl Store {
+    /// Damages the bytes of a record, as a disk does that rots.
+    pub(crate) fn rot(&self, record: &Record) {
+        let arrival = self.index().records[&record.id()];
+        let first = self.index().pack_of(arrival).unwrap();
+        let rot = |db: &sled::Db| {
+            let mut pack = db.get(frame::pack_key(first))?.unwrap().to_vec();
+            let bytes = record.bytes();
+            let at = pack.windows(bytes.len()).position(|window| *window == bytes[..]).unwrap();
+            pack[at + bytes.len() / 2] ^= 0x10;
+            db.insert(frame::pack_key(first), pack).map(drop)
+        };
+        self.0.disk.with(rot).unwrap();
+    }
+}
