@@ -45,7 +45,9 @@ impl Engine {
         self.work(None, move |store, catalogue| {
             match store.retain_copies(|bank, peer| copies(store, catalogue, &me, bank, peer)) {
                 Ok(0) => {}
-                Ok(gone) => tracing::info!(gone, "copies of runs are let go: the policy of their bank forbids them now"),
+                Ok(gone) => {
+                    tracing::info!(gone, "copies of runs are let go: the policy of their bank forbids them now")
+                }
                 Err(error) => tracing::warn!(%error, "copies of runs that the policy forbids are still here"),
             }
             Vec::new()

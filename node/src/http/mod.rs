@@ -36,9 +36,9 @@ pub use token::Token;
 
 use crate::api::{
     Answer, ApiError, AttemptsRequest, BankCreateRequest, BankInviteRequest, BankJoinRequest, BeginRequest,
-    BlockRequest, DoctorRequest, DropRunRequest, EndRequest, ForgetRequest, InduceAnswerRequest, InduceRequest, JobRequest,
-    ListRequest, MAX_INDUCED_ANSWER_BYTES, MemoryApi, RateRequest, RecallRequest, RefineRequest, ResumeRequest,
-    RunsRequest, ShowRequest, StepRequest, SyncRequest, TeachRequest, WithdrawRequest,
+    BlockRequest, DoctorRequest, DropRunRequest, EndRequest, ForgetRequest, InduceAnswerRequest, InduceRequest,
+    JobRequest, ListRequest, MAX_INDUCED_ANSWER_BYTES, MemoryApi, RateRequest, RecallRequest, RefineRequest,
+    ResumeRequest, RunsRequest, ShowRequest, StepRequest, SyncRequest, TeachRequest, WithdrawRequest,
 };
 use body::{read_json, reply, reply_error, with_type};
 
