@@ -292,7 +292,7 @@ impl Node {
             let (open, ended) = self.runs.followed_of(peer);
             // Without what it is about, a run that is not followed yet says nothing; the next comparison tells it. One that has
             // ended is let go, if there is a copy of it.
-            let wanted = if head.open { about.is_some() && open < MAX_RUNS_OF_PEER } else { true };
+            let wanted = !head.open || (about.is_some() && open < MAX_RUNS_OF_PEER);
             if !wanted || open + ended >= MAX_RUNS_OF_PEER + MAX_RUNS_TOLD {
                 return;
             }

@@ -37,6 +37,11 @@ fn is_clean(text: &str) -> bool {
     run::clean(text) == text && fires(text, Classes::CREDENTIAL).is_none()
 }
 
+/// Whether what a head says is started could have been stored here.
+fn are_clean(head: &RunHead) -> bool {
+    head.marks.iter().all(|mark| is_clean(&mark.action))
+}
+
 /// The marks of a copy of which `count` steps are here: what its holder says is started, and of what was said before those
 /// that it has answered with steps that are not here. A mark that a step here answers is none.
 fn marks_of(head: &RunHead, before: &[Mark], count: u32) -> Vec<Mark> {
@@ -183,18 +188,16 @@ impl Store {
         if !(head.open && about.is_some()) && !self.index().logs.runs.contains_key(&id) {
             return Ok(None);
         }
-        let texts = about.iter().flat_map(|about| {
+        let mut texts = about.into_iter().flat_map(|about| {
             [&about.name, &about.task_key, &about.task, &about.domain, &about.agent].into_iter().chain(&about.tags)
         });
         // By its name whoever takes it over goes on with it.
-        if about.is_some_and(|about| check_name(&about.name).is_err())
-            || !texts.chain(head.marks.iter().map(|mark| &mark.action)).all(|text| is_clean(text))
-        {
-            return Ok(None);
-        }
+        let named = about.is_none_or(|about| check_name(&about.name).is_ok());
+        let good = named && texts.all(|text| is_clean(text)) && are_clean(head);
         self.log_group(|plan, index| {
             let info = index.bank(&bank).and_then(|bank| bank.info.as_ref());
-            let wanted = head.open && info.is_some_and(|info| info.salt != PUBLIC_SALT) && !is_dropped(index, &id);
+            let shared = info.is_some_and(|info| info.salt != PUBLIC_SALT);
+            let wanted = good && head.open && shared && !is_dropped(index, &id);
             if let Some(state) = index.logs.runs.get(&id) {
                 let Some(copy) = state.head.copy.as_ref().filter(|copy| copy.from == from && state.head.bank == bank)
                 else {
@@ -255,7 +258,7 @@ impl Store {
                 (fits && texts.iter().all(|text| is_clean(text))).then_some(step)
             })
             .collect();
-        let id = RunId::of_copy(&from, &head.run);
+        let (id, clean) = (RunId::of_copy(&from, &head.run), are_clean(head));
         self.log_group(|plan, index| {
             let state = index.logs.runs.get(&id).filter(|state| state.head.bank == bank);
             let copy = state.and_then(|state| state.head.copy.as_ref()).filter(|copy| copy.from == from);
@@ -268,7 +271,7 @@ impl Store {
             let room = state.log_bytes().saturating_add(bytes) <= MAX_LOG_BYTES + steps.len() as u64 * 64;
             let (mut after, mut n) = (state.state(), count);
             let told = StateHash(head.state);
-            let mut good = room && head.open && u64::from(count) + steps.len() as u64 <= u64::from(head.steps);
+            let mut good = room && clean && head.open && u64::from(count) + steps.len() as u64 <= u64::from(head.steps);
             let chain: Vec<(u32, StateHash, Step)> = parsed
                 .unwrap_or_else(|| {
                     good = false;

@@ -425,6 +425,18 @@ fn what_a_peer_tells_must_lead_to_its_state_and_hold_nothing_that_would_not_be_s
         assert_eq!(store.copy_steps(them, bank, &head, 1, &bytes, 1), Ok(None));
         assert_eq!(store.runs_here(), [], "it is let go");
     }
+    // Nor may what is started there hold any, by whichever way it is heard; a copy that was clean until then goes.
+    let leaks = RunMark { action: format!("login ghp_{}", "aB3dE5gH7jK9".repeat(3)), ..started(2) };
+    let leaking = RunHead { marks: vec![leaks], ..head.clone() };
+    assert_eq!(store.hear_run(them, bank, &leaking, Some(&about), 1), Ok(None));
+    for with_steps in [false, true] {
+        assert_eq!(store.hear_run(them, bank, &head, Some(&about), 1), Ok(Some(0)));
+        let heard = match with_steps {
+            false => store.hear_run(them, bank, &leaking, None, 1),
+            true => store.copy_steps(them, bank, &leaking, 1, &bytes, 1),
+        };
+        assert_eq!((heard, store.runs_here().len()), (Ok(None), 0));
+    }
     let secret = RunAbout { task: format!("use ghp_{}", "aB3dE5gH7jK9".repeat(3)), ..about };
     assert_eq!(store.hear_run(them, bank, &head, Some(&secret), 1), Ok(None));
 }
