@@ -117,6 +117,18 @@ struct Entry {
     durable: bool,
 }
 
+impl Entry {
+    /// Takes a job that has failed, for letting it wait again: its slot, and what is to be written there. None where it has not, or
+    /// somebody is at it.
+    fn again(&mut self) -> Option<(usize, Job)> {
+        if !self.job.has_failed() || self.taken {
+            return None;
+        }
+        self.taken = true;
+        Some((self.slot, Job { failure: String::new(), ..self.job.clone() }))
+    }
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     jobs: BTreeMap<JobId, Entry>,
@@ -171,13 +183,15 @@ impl Jobs {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives works their slots; those that are queued already are left as they are. The settings of the answer have to be
-    /// written, and then it has to be [kept](Queued::keep); dropped before that, nothing was queued.
+    /// Gives works their slots; those that are queued already are left as they are, but for one that has failed: it is to wait
+    /// again. The settings of the answer have to be written, and then it has to be [kept](Queued::keep); dropped before that,
+    /// nothing was queued.
     ///
     /// # Errors
     /// When not all of them find a slot; then none is queued.
     pub fn queue(&self, works: Vec<Vec<u8>>, now_ms: u64) -> Result<Queued, QueueError> {
-        let mut queued = Queued { jobs: self.clone(), settings: Vec::new(), ids: Vec::new(), kept: false };
+        let mut queued =
+            Queued { jobs: self.clone(), settings: Vec::new(), ids: Vec::new(), again: Vec::new(), kept: false };
         let mut inner = self.inner();
         for work in works {
             if work.len() > MAX_WORK_BYTES {
@@ -185,7 +199,11 @@ impl Jobs {
                 return Err(QueueError::TooLong(work.len()));
             }
             let id = JobId::of(&work);
-            if inner.jobs.contains_key(&id) {
+            if let Some(entry) = inner.jobs.get_mut(&id) {
+                if let Some((slot, job)) = entry.again() {
+                    queued.settings.push((name(slot), canonical::encode(&job)));
+                    queued.again.push(id);
+                }
                 continue;
             }
             let slot = match inner.free.pop() {
@@ -232,52 +250,44 @@ impl Jobs {
     /// dropped meanwhile, and then `write` is not called: what it brought is not wanted.
     ///
     /// # Errors
-    /// What `write` says; the job is then still there and waits.
+    /// What `write` says; the job is then still there, and still taken by whoever took it.
     pub fn done<T, E>(&self, id: &JobId, write: impl FnOnce(Settings) -> Result<T, E>) -> Result<Option<T>, E> {
         let slot = self.inner().jobs.get(id).map(|entry| entry.slot);
         let Some(slot) = slot else { return Ok(None) };
         // The slot is nobody else's until it is emptied, and only a drop could do that: it waits for `taken`.
-        match write(vec![(name(slot), Vec::new())]) {
-            Ok(value) => {
-                let mut inner = self.inner();
-                inner.jobs.remove(id);
-                inner.free.push(slot);
-                Ok(Some(value))
-            }
-            Err(error) => {
-                self.put_back(id);
-                Err(error)
-            }
-        }
+        let value = write(vec![(name(slot), Vec::new())])?;
+        let mut inner = self.inner();
+        inner.jobs.remove(id);
+        inner.free.push(slot);
+        Ok(Some(value))
     }
 
-    /// Gives a job up until somebody retries it.
+    /// Gives a job up until somebody retries it. For whoever took it.
     ///
     /// # Errors
-    /// When that cannot be written; the job waits.
+    /// When that cannot be written; the job is still taken.
     pub fn fail(&self, id: &JobId, reason: &str) -> Result<(), WriteError> {
         let reason = if reason.trim().is_empty() { "it failed" } else { reason };
-        self.change(id, &shorten(reason, MAX_FAILURE_BYTES)).map(|_| ())
+        let failure = shorten(reason, MAX_FAILURE_BYTES);
+        let found = self.inner().jobs.get(id).map(|entry| (entry.slot, Job { failure, ..entry.job.clone() }));
+        let Some((slot, job)) = found else { return Ok(()) };
+        self.store.set_setting(&name(slot), &canonical::encode(&job))?;
+        if let Some(entry) = self.inner().jobs.get_mut(id) {
+            (entry.job, entry.taken) = (job, false);
+        }
+        Ok(())
     }
 
-    /// Lets a job that failed wait again; false when there is none of that id.
+    /// Lets a job that failed wait again; false when there is none of that id that has, or somebody is at it right now.
     ///
     /// # Errors
-    /// When that cannot be written.
+    /// When that cannot be written; it has failed as before.
     pub fn retry(&self, id: &JobId) -> Result<bool, WriteError> {
-        self.change(id, "")
-    }
-
-    fn change(&self, id: &JobId, failure: &str) -> Result<bool, WriteError> {
-        let changed = self.inner().jobs.get(id).map(|entry| {
-            let job = Job { failure: failure.to_owned(), ..entry.job.clone() };
-            (entry.slot, job)
-        });
-        let Some((slot, job)) = changed else { return Ok(false) };
+        // It is taken meanwhile: dropped now, its slot could be another's by the time it is written.
+        let Some((slot, job)) = self.inner().jobs.get_mut(id).and_then(Entry::again) else { return Ok(false) };
         let written = self.store.set_setting(&name(slot), &canonical::encode(&job));
         if let Some(entry) = self.inner().jobs.get_mut(id) {
-            // A retry of a job that somebody is at changes nothing for whoever that is.
-            entry.taken &= failure.is_empty();
+            entry.taken = false;
             if written.is_ok() {
                 entry.job = job;
             }
@@ -334,6 +344,8 @@ pub struct Queued {
     jobs: Jobs,
     settings: Settings,
     ids: Vec<JobId>,
+    /// Jobs that had failed.
+    again: Vec<JobId>,
     kept: bool,
 }
 
@@ -359,6 +371,12 @@ impl Queued {
                 entry.durable = true;
             }
         }
+        for id in &self.again {
+            if let Some(entry) = inner.jobs.get_mut(id) {
+                entry.taken = false;
+                entry.job.failure.clear();
+            }
+        }
     }
 }
 
@@ -371,6 +389,11 @@ impl Drop for Queued {
         for id in &self.ids {
             if let Some(entry) = inner.jobs.remove(id) {
                 inner.free.push(entry.slot);
+            }
+        }
+        for id in &self.again {
+            if let Some(entry) = inner.jobs.get_mut(id) {
+                entry.taken = false;
             }
         }
     }
@@ -453,6 +476,55 @@ mod tests {
         let failed: Result<Option<()>, &str> = jobs.done(&id, |_| Err("the disk is full"));
         assert!(failed.is_err() && jobs.counts() == (1, 0), "a result that cannot be written leaves the job");
         assert_eq!(jobs.done(&JobId::of(b"never"), |_| Ok::<_, ()>(())), Ok(None));
+    }
+
+    #[test]
+    fn a_job_that_failed_waits_again_when_its_work_is_queued_once_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let (jobs, _) = Jobs::open(store.clone());
+        let id = put(&jobs, &store, &["one"])[0];
+        jobs.fail(&id, "no").unwrap();
+        // What is not written changes nothing, and while it is on its way nobody else changes it.
+        let lost = jobs.queue(vec![b"one".to_vec()], 9).unwrap();
+        assert!(!jobs.retry(&id).unwrap() && !jobs.drop_job(&id).unwrap() && jobs.take(|_| true).is_none());
+        drop(lost);
+        assert_eq!((jobs.counts(), Jobs::open(store.clone()).0.counts()), ((0, 1), (0, 1)));
+        assert_eq!(put(&jobs, &store, &["one", "one"]), [], "it is no new job");
+        assert_eq!((jobs.counts(), Jobs::open(store.clone()).0.counts()), ((1, 0), (1, 0)));
+        assert_eq!(jobs.take(|_| true).map(|job| job.work), Some(b"one".to_vec()));
+    }
+
+    #[test]
+    fn a_retry_beside_the_end_of_a_job_does_not_bring_it_back_over_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let (jobs, _) = Jobs::open(store.clone());
+        put(&jobs, &store, &["one"]);
+        let id = jobs.take(|_| true).unwrap().id();
+        let done = jobs.done(&id, |settings| {
+            settings.iter().try_for_each(|(name, value)| store.set_setting(name, value))?;
+            // A person's retry comes when the slot is empty on disk and the job is still known.
+            assert!(!jobs.retry(&id)?, "it has not failed, and somebody is at it");
+            Ok::<_, WriteError>(())
+        });
+        assert_eq!(done, Ok(Some(())));
+        assert_eq!(works(&Jobs::open(store.clone()).0), Vec::<String>::new());
+        put(&jobs, &store, &["two"]);
+        assert_eq!(works(&Jobs::open(store).0), ["two"]);
+    }
+
+    #[test]
+    fn what_cannot_be_written_stays_with_who_took_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let (jobs, _) = Jobs::open(store.clone());
+        put(&jobs, &store, &["one"]);
+        let id = jobs.take(|_| true).unwrap().id();
+        let failed: Result<Option<()>, &str> = jobs.done(&id, |_| Err("the disk is full"));
+        assert!(failed.is_err() && jobs.take(|_| true).is_none(), "what it brought is still to be written");
+        jobs.fail(&id, "no").unwrap();
+        assert!(jobs.retry(&id).unwrap() && jobs.take(|_| true).is_some());
     }
 
     #[test]
