@@ -232,10 +232,11 @@ async fn the_end_of_a_run_tells_which_lesson_stands_for_what_it_teaches() {
         running.post("end", &json!({"run": begun["run"], "outcome": "failure"})).await
     };
     let first = end("ValueError: shelf_plan is empty").await;
-    assert_eq!((first["lessons"].as_array().map(Vec::len), &first["replaced"]), (Some(1), &json!([])), "{first}");
+    let taught = first["lessons"].as_array().unwrap();
+    assert!(!taught.is_empty() && first["replaced"] == json!([]), "{first}");
     let second = end("ValueError: shelf_plan is empty!").await;
     let one = &second["replaced"][0];
-    assert_eq!((&second["lessons"], &one["by"]), (&json!([]), &first["lessons"][0]), "{second}");
+    assert!(second["lessons"] == json!([]) && taught.contains(&one["by"]), "{second}");
     assert!(!one["title"].as_str().unwrap().is_empty() && !one["content"].as_str().unwrap().is_empty());
     running.stop().await;
 }
