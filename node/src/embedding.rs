@@ -81,15 +81,18 @@ impl EmbedderOptions {
         }
     }
 
-    /// These, where they say something, on top of `file`.
+    /// These, where they say something, on top of `file`. What `file` says of another provider's service is no default for this
+    /// one: texts and a key would go to its address.
     pub fn over(self, file: Self) -> Self {
+        let provider = self.provider.or(file.provider);
+        let same = provider == file.provider;
         Self {
-            provider: self.provider.or(file.provider),
-            url: self.url.or(file.url),
-            model: self.model.or(file.model),
-            dim: self.dim.or(file.dim),
-            revision: self.revision.or(file.revision),
-            batch: self.batch.or(file.batch),
+            provider,
+            url: self.url.or(file.url.filter(|_| same)),
+            model: self.model.or(file.model.filter(|_| same)),
+            dim: self.dim.or(file.dim.filter(|_| same)),
+            revision: self.revision.or(file.revision.filter(|_| same)),
+            batch: self.batch.or(file.batch.filter(|_| same)),
             texts_an_hour: self.texts_an_hour.or(file.texts_an_hour),
         }
     }
@@ -422,5 +425,23 @@ impl Embedder for Waited {
         };
         *self.rest() = Some((Instant::now() + QUERY_REST, failed.to_string()));
         Err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_file_says_of_one_service_is_not_taken_for_another() {
+        let json =
+            r#"{"provider":"openai","url":"http://127.0.0.1:1","model":"m","dim":8,"revision":"2","texts_an_hour":9}"#;
+        let file = EmbedderOptions::parse(json.as_bytes()).unwrap();
+        let named = |provider| EmbedderOptions { provider, ..EmbedderOptions::default() };
+        let other = named(Some(Provider::Gemini)).over(file.clone());
+        assert_eq!(other, EmbedderOptions { texts_an_hour: Some(9), ..named(Some(Provider::Gemini)) });
+        for same in [named(None), named(Some(Provider::OpenAi))] {
+            assert_eq!(same.over(file.clone()), file);
+        }
     }
 }

@@ -9,7 +9,9 @@ use std::{path::Path, time::Duration};
 
 use common::Running;
 use fake_model::{Act, Fake, good_answer};
-use folklore_node::{api::UpOptions, induction::InductionOptions, service::ChatProvider};
+use folklore_node::{api::UpOptions, home::Home, induction::InductionOptions, service::ChatProvider};
+use folklore_protocol::{Access, Keypair, Policy, Record, claim::Claim};
+use folklore_store::bank::{BankInfo, Incoming, OpenOptions, Store};
 use serde_json::{Value, json};
 
 const MAIL: &str = "jane.roe@quayhotels.fr";
@@ -341,5 +343,94 @@ async fn attempts_side_by_side_get_a_different_lesson_each() {
     let five = recall(5).await;
     assert_eq!(five["hits"].as_array().map(Vec::len), Some(2), "the two that say the same count once: {five}");
     assert!(five["note"].as_str().unwrap().contains("2 different lessons for 5 attempts"), "{five}");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_request_counts_against_the_hours_budget_also_one_that_failed() {
+    let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::new([]).await);
+    fake.plan([], Some(Act::Status(503, None)));
+    let mut options = options(&fake);
+    options.induction.calls_an_hour = Some(3);
+    let node = Running::start(&dir.path().join("home"), options).await;
+    import(&node, &file(dir.path(), "desk.json", &[run("booking-1", 0, 0.0, "north")]), "openai").await;
+    let spent = |jobs: &Value| jobs["error"].as_str().is_some_and(|error| error.starts_with("3 calls"));
+    let jobs = until(&node, "the budget is used up", spent).await;
+    assert_eq!((&jobs["waiting"], fake.requests().len()), (&json!(1), 3), "{jobs}");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_job_was_given_up_is_asked_about_again_when_that_is_wanted() {
+    let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::new([]).await);
+    fake.plan([], Some(Act::Says("no idea".into())));
+    let node = Running::start(&dir.path().join("home"), options(&fake)).await;
+    import(&node, &file(dir.path(), "desk.json", &[run("booking-1", 0, 0.0, "north")]), "openai").await;
+    let failed = until(&node, "given up", |jobs| jobs["failed"] == 1).await;
+    fake.plan([], None);
+    let again = node.post("induce", &json!({"runs": failed["jobs"][0]["runs"], "backend": "openai"})).await;
+    assert_eq!(again["jobs"], json!([failed["jobs"][0]["id"]]), "{again}");
+    until_empty(&node).await;
+    assert_eq!(lessons(&node).await.len(), 1);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agents_model_is_named_without_the_secret_that_its_name_hid() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Running::start(&dir.path().join("home"), UpOptions::default()).await;
+    import(&node, &file(dir.path(), "desk.json", &[run("booking-1", 0, 0.0, "north")]), "agent").await;
+    let attempts = node.post("attempts", &json!({"task": "booking-1"})).await;
+    let prompt = node.post("induce/prompt", &json!({"runs": [attempts["tasks"][0]["runs"][0]["run"]]})).await;
+    let prompt = &prompt["prompts"][0];
+    let messages = json!({"messages": [{"role": "system", "content": prompt["system"]}, {"role": "user", "content": prompt["user"]}]});
+    let key = format!("AKIA{}", "Q3Y7ABCDEFGH2345");
+    let by = format!("{}\u{200b}{}", &key[..9], &key[9..]);
+    let taken = json!({"runs": prompt["runs"], "answer": good_answer(&messages), "by": by});
+    let taken = node.post("induce/answer", &taken).await;
+    let shown = node.post("show", &json!({"id": taken["lessons"][0]})).await;
+    assert_eq!(shown["claims"][0]["evidence"]["induced_by"], "agent:[REDACTED:aws-access-key-id]", "{shown}");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waited_brings_nothing_into_a_bank_that_this_node_may_not_write_to_any_more() {
+    let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::new([]).await);
+    fake.plan([], Some(Act::Status(503, None)));
+    let dir_of_home = dir.path().join("home");
+    let owner = Keypair::from_seed(&[7; 32]);
+    let bank = BankInfo::new(owner.author(), [9; 16], "desk");
+    let (home, _) = Home::create(&dir_of_home, "home").unwrap();
+    let open = || Store::open(&home.store_dir(), OpenOptions::default()).unwrap().store;
+    {
+        let store = open();
+        store.add_bank(home.bank().unwrap()).unwrap();
+        store.add_bank(bank.clone()).unwrap();
+    }
+    let node = Running::start(&dir_of_home, options(&fake)).await;
+    let taught = node.post("teach", &json!({"bank": "desk", "kind": "pitfall", "title": "The lift is loud", "content": "Rooms beside it are loud."})).await;
+    let path = file(dir.path(), "desk.json", &[run("booking-1", 0, 0.0, "north")]);
+    let done = node.import(&json!({"paths": [path], "induce": "openai", "bank": "desk"})).await;
+    assert_eq!(done["queued"], 1, "{done}");
+    until(&node, "the service is left alone", |jobs| jobs["error"].is_string()).await;
+    node.stop().await;
+    {
+        let writers = Access::Listed(vec![owner.author()]);
+        let claim = Claim::Policy(Policy { writers, ..Policy::default() });
+        let record = Record::sign(&owner, bank.id, 1, 1, claim).unwrap();
+        open().admit(bank.id, vec![Incoming { record, body: None }]).unwrap();
+    }
+    fake.plan([], None);
+    let asked = fake.requests().len();
+    let node = Running::start(&dir_of_home, options(&fake)).await;
+    let jobs = until(&node, "given up", |jobs| jobs["failed"] == 1).await;
+    assert!(jobs["jobs"][0]["reason"].as_str().unwrap().contains("policy"), "{jobs}");
+    assert_eq!(fake.requests().len(), asked, "nobody pays for what may not be kept");
+    assert_eq!(lessons(&node).await.len(), 1);
+    // Nor does a word about a lesson that is there.
+    let url = format!("http://{}/v1/withdraw", node.notice.http);
+    let sent = node.http.post(url).bearer_auth(&node.notice.token).json(&json!({"id": taught["id"]}));
+    let refused: Value = sent.send().await.unwrap().json().await.unwrap();
+    assert!(refused.to_string().contains("policy of bank 'desk'"), "{refused}");
     node.stop().await;
 }

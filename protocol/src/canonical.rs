@@ -134,7 +134,7 @@ pub fn normalise(text: &str, lines: Lines) -> String {
             '\n' | '\t' if lines == Lines::Many => Some(c),
             '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' if lines == Lines::Many => Some('\n'),
             '\n' | '\t' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(' '),
-            c if is_forbidden(c) => None,
+            c if is_invisible(c) => None,
             c => Some(c),
         })
         .collect();
@@ -154,8 +154,8 @@ fn is_plain(text: &str, lines: Lines) -> bool {
     text.bytes().all(|b| matches!(b, b' '..=b'~') || (lines == Lines::Many && matches!(b, b'\n' | b'\t')))
 }
 
-/// Characters that a reader cannot see, or that change how others are seen.
-fn is_forbidden(c: char) -> bool {
+/// Whether a reader cannot see a character, or it changes how others are seen: no text keeps it.
+pub fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'

@@ -115,16 +115,34 @@ struct Entry {
     taken: bool,
     /// It is on disk: nobody is given a job that a power cut would take back.
     durable: bool,
-    /// What it brought is being written.
-    ends: bool,
-    /// Nobody wants it any more, and its slot on disk is empty; it goes when whoever is at it lets go of it.
+    /// Its slot is being written: till that is over it is neither dropped nor its slot another's.
+    writes: bool,
+    /// Nobody wants it any more; it goes when its slot on disk is empty and whoever is at it lets go of it.
     is_dropped: bool,
 }
 
 impl Entry {
     fn new(slot: usize, job: Job, durable: bool) -> Self {
-        Self { slot, job, taken: false, durable, ends: false, is_dropped: false }
+        Self { slot, job, taken: false, durable, writes: false, is_dropped: false }
     }
+
+    /// Begins to write a job that has failed as one that waits again: its slot, and what is to be written there. None where it
+    /// has not failed, or something is written there already.
+    fn again(&mut self) -> Option<(usize, Job)> {
+        if !self.job.has_failed() || self.taken || self.writes || self.is_dropped {
+            return None;
+        }
+        self.writes = true;
+        Some((self.slot, Job { failure: String::new(), ..self.job.clone() }))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    jobs: BTreeMap<JobId, Entry>,
+    free: Vec<usize>,
+    next_slot: usize,
+    next_number: u64,
 }
 
 impl Inner {
@@ -138,14 +156,34 @@ impl Inner {
     fn wanted(&self) -> impl Iterator<Item = &Entry> {
         self.jobs.values().filter(|entry| !entry.is_dropped)
     }
-}
 
-#[derive(Debug, Default)]
-struct Inner {
-    jobs: BTreeMap<JobId, Entry>,
-    free: Vec<usize>,
-    next_slot: usize,
-    next_number: u64,
+    /// Nobody is at a job any more.
+    fn let_go(&mut self, id: &JobId) {
+        let Some(entry) = self.jobs.get_mut(id) else { return };
+        entry.taken = false;
+        if entry.is_dropped && !entry.writes {
+            self.remove(id);
+        }
+    }
+
+    /// Whoever is at a job begins to write how it ended: its slot. `None` where that is not wanted: it was dropped, or dropped and
+    /// queued again, and then emptying its slot must not come before that is on disk.
+    fn begin_to_end(&mut self, id: &JobId) -> Option<usize> {
+        let entry = self.jobs.get_mut(id)?;
+        if entry.is_dropped || !entry.durable {
+            self.let_go(id);
+            return None;
+        }
+        (entry.taken, entry.writes) = (true, true);
+        Some(entry.slot)
+    }
+
+    /// A slot has been written, or could not be.
+    fn wrote(&mut self, id: &JobId) {
+        if let Some(entry) = self.jobs.get_mut(id) {
+            entry.writes = false;
+        }
+    }
 }
 
 /// The queue of a bank. Cheap to clone; all clones are one queue. There may be only one a bank.
@@ -194,13 +232,15 @@ impl Jobs {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives works their slots; those that are queued already are left as they are. The settings of the answer have to be
-    /// written, and then it has to be [kept](Queued::keep); dropped before that, nothing was queued.
+    /// Gives works their slots; those that are queued already are left as they are, but for one that has failed: it is to wait
+    /// again. The settings of the answer have to be written, and then it has to be [kept](Queued::keep); dropped before that,
+    /// nothing was queued.
     ///
     /// # Errors
     /// When not all of them find a slot; then none is queued.
     pub fn queue(&self, works: Vec<Vec<u8>>, now_ms: u64) -> Result<Queued, QueueError> {
-        let mut queued = Queued { jobs: self.clone(), settings: Vec::new(), ids: Vec::new(), kept: false };
+        let mut queued =
+            Queued { jobs: self.clone(), settings: Vec::new(), ids: Vec::new(), again: Vec::new(), kept: false };
         let mut inner = self.inner();
         for work in works {
             if work.len() > MAX_WORK_BYTES {
@@ -211,7 +251,7 @@ impl Jobs {
             let number = inner.next_number;
             match inner.jobs.get_mut(&id) {
                 // Dropped a moment ago, while somebody was at it, and wanted again.
-                Some(entry) if entry.is_dropped => {
+                Some(entry) if entry.is_dropped && !entry.writes => {
                     (entry.is_dropped, entry.durable) = (false, false);
                     (entry.job.number, entry.job.queued_ms) = (number, now_ms);
                     queued.settings.push((name(entry.slot), canonical::encode(&entry.job)));
@@ -219,7 +259,13 @@ impl Jobs {
                     inner.next_number += 1;
                     continue;
                 }
-                Some(_) => continue,
+                Some(entry) => {
+                    if let Some((slot, job)) = entry.again() {
+                        queued.settings.push((name(slot), canonical::encode(&job)));
+                        queued.again.push(id);
+                    }
+                    continue;
+                }
                 None => {}
             }
             let slot = match inner.free.pop() {
@@ -248,8 +294,10 @@ impl Jobs {
     #[must_use]
     pub fn take(&self, wanted: impl Fn(&Job) -> bool) -> Option<Job> {
         let mut inner = self.inner();
-        let waiting =
-            inner.jobs.values_mut().filter(|e| !e.taken && e.durable && !e.job.has_failed() && wanted(&e.job));
+        let waiting = inner
+            .jobs
+            .values_mut()
+            .filter(|e| !e.taken && e.durable && !e.writes && !e.is_dropped && !e.job.has_failed() && wanted(&e.job));
         let entry = waiting.min_by_key(|entry| entry.job.number)?;
         entry.taken = true;
         Some(entry.job.clone())
@@ -257,85 +305,63 @@ impl Jobs {
 
     /// Nobody is at a job any more; it waits. One that was dropped goes.
     pub fn put_back(&self, id: &JobId) {
-        let mut inner = self.inner();
-        let Some(entry) = inner.jobs.get_mut(id) else { return };
-        (entry.taken, entry.ends) = (false, false);
-        if entry.is_dropped {
-            inner.remove(id);
-        }
+        self.inner().let_go(id);
     }
 
     /// Takes a job out with the group that `write` writes: it is given the setting that empties the slot. `None` when the job was
     /// dropped meanwhile, and then `write` is not called: what it brought is not wanted.
     ///
     /// # Errors
-    /// What `write` says; the job is then still there and waits.
+    /// What `write` says; the job is then still there, and still taken by whoever took it.
     pub fn done<T, E>(&self, id: &JobId, write: impl FnOnce(Settings) -> Result<T, E>) -> Result<Option<T>, E> {
-        let slot = {
-            let mut inner = self.inner();
-            let Some(entry) = inner.jobs.get_mut(id) else { return Ok(None) };
-            if entry.is_dropped {
-                inner.remove(id);
-                return Ok(None);
-            }
-            // Wanted again, and on its way to disk: emptying its slot must not come before that.
-            if !entry.durable {
-                entry.taken = false;
-                return Ok(None);
-            }
-            // From here on it can neither be dropped nor its slot become another's.
-            (entry.taken, entry.ends) = (true, true);
-            entry.slot
-        };
-        match write(vec![(name(slot), Vec::new())]) {
-            Ok(value) => {
-                self.inner().remove(id);
-                Ok(Some(value))
-            }
-            Err(error) => {
-                self.put_back(id);
-                Err(error)
-            }
+        let slot = self.inner().begin_to_end(id);
+        let Some(slot) = slot else { return Ok(None) };
+        let written = write(vec![(name(slot), Vec::new())]);
+        let mut inner = self.inner();
+        match &written {
+            Ok(_) => inner.remove(id),
+            Err(_) => inner.wrote(id),
         }
+        drop(inner);
+        written.map(Some)
     }
 
-    /// Gives a job up until somebody retries it.
+    /// Gives a job up until somebody retries it. For whoever took it.
     ///
     /// # Errors
-    /// When that cannot be written; the job waits.
+    /// When that cannot be written; the job is still taken.
     pub fn fail(&self, id: &JobId, reason: &str) -> Result<(), WriteError> {
         let reason = if reason.trim().is_empty() { "it failed" } else { reason };
-        self.change(id, &shorten(reason, MAX_FAILURE_BYTES)).map(|_| ())
+        let failure = shorten(reason, MAX_FAILURE_BYTES);
+        let found = {
+            let mut inner = self.inner();
+            let slot = inner.begin_to_end(id);
+            slot.zip(inner.jobs.get(id).map(|entry| Job { failure, ..entry.job.clone() }))
+        };
+        let Some((slot, job)) = found else { return Ok(()) };
+        let written = self.store.set_setting(&name(slot), &canonical::encode(&job));
+        let mut inner = self.inner();
+        inner.wrote(id);
+        if let Some(entry) = inner.jobs.get_mut(id).filter(|_| written.is_ok()) {
+            (entry.job, entry.taken) = (job, false);
+        }
+        written
     }
 
-    /// Lets a job that failed wait again; false when there is none of that id.
+    /// Lets a job that failed wait again; false when there is none of that id that has, or somebody is at it right now.
     ///
     /// # Errors
-    /// When that cannot be written.
+    /// When that cannot be written; it has failed as before.
     pub fn retry(&self, id: &JobId) -> Result<bool, WriteError> {
-        self.change(id, "")
-    }
-
-    fn change(&self, id: &JobId, failure: &str) -> Result<bool, WriteError> {
-        let changed = self.inner().jobs.get(id).filter(|entry| !entry.is_dropped).map(|entry| {
-            let job = Job { failure: failure.to_owned(), ..entry.job.clone() };
-            (entry.slot, job)
-        });
-        let Some((slot, job)) = changed else {
-            // Given up, and not wanted any more: then it is gone.
-            if !failure.is_empty() {
-                self.put_back(id);
-            }
-            return Ok(false);
-        };
+        // Dropped now, its slot could be another's by the time it is written, so that waits for it.
+        let Some((slot, job)) = self.inner().jobs.get_mut(id).and_then(Entry::again) else { return Ok(false) };
         let written = self.store.set_setting(&name(slot), &canonical::encode(&job));
-        if let Some(entry) = self.inner().jobs.get_mut(id) {
-            // A retry of a job that somebody is at changes nothing for whoever that is.
-            entry.taken &= failure.is_empty();
-            if written.is_ok() {
-                entry.job = job;
-            }
+        let mut inner = self.inner();
+        inner.wrote(id);
+        if let Some(entry) = inner.jobs.get_mut(id).filter(|_| written.is_ok()) {
+            entry.job = job;
         }
+        drop(inner);
         written.map(|()| true)
     }
 
@@ -345,21 +371,24 @@ impl Jobs {
     /// # Errors
     /// When that cannot be written; the job is still there.
     pub fn drop_job(&self, id: &JobId) -> Result<bool, WriteError> {
-        let (slot, was_taken) = {
+        let slot = {
             let mut inner = self.inner();
-            let unwritten = |entry: &&mut Entry| entry.durable && !entry.ends && !entry.is_dropped;
+            let unwritten = |entry: &&mut Entry| entry.durable && !entry.writes && !entry.is_dropped;
             let Some(entry) = inner.jobs.get_mut(id).filter(unwritten) else { return Ok(false) };
-            entry.is_dropped = true;
-            (entry.slot, std::mem::replace(&mut entry.taken, true))
+            (entry.is_dropped, entry.writes) = (true, true);
+            entry.slot
         };
         let written = self.store.set_setting(&name(slot), &[]);
         let mut inner = self.inner();
-        match inner.jobs.get_mut(id) {
-            Some(entry) if written.is_err() => (entry.is_dropped, entry.taken) = (false, was_taken),
-            // Whoever is at it takes it out when it ends.
-            Some(_) if was_taken => {}
-            _ => inner.remove(id),
+        inner.wrote(id);
+        if let Some(entry) = inner.jobs.get_mut(id) {
+            entry.is_dropped = written.is_ok();
+            // Else whoever is at it takes it out when it ends.
+            if entry.is_dropped && !entry.taken {
+                inner.remove(id);
+            }
         }
+        drop(inner);
         written.map(|()| true)
     }
 
@@ -392,6 +421,8 @@ pub struct Queued {
     jobs: Jobs,
     settings: Settings,
     ids: Vec<JobId>,
+    /// Jobs that had failed.
+    again: Vec<JobId>,
     kept: bool,
 }
 
@@ -417,6 +448,12 @@ impl Queued {
                 entry.durable = true;
             }
         }
+        for id in &self.again {
+            inner.wrote(id);
+            if let Some(entry) = inner.jobs.get_mut(id) {
+                entry.job.failure.clear();
+            }
+        }
     }
 }
 
@@ -429,6 +466,7 @@ impl Drop for Queued {
         for id in &self.ids {
             inner.remove(id);
         }
+        self.again.iter().for_each(|id| inner.wrote(id));
     }
 }
 
@@ -553,6 +591,55 @@ mod tests {
         put(&jobs, &store, &["asked", "b", "c", "d", "e"]);
         assert_eq!(works(&Jobs::open(store.clone()).0), ["asked", "b", "c", "d", "e"]);
         assert!(store.setting("job:00005").is_none());
+    }
+
+    #[test]
+    fn a_job_that_failed_waits_again_when_its_work_is_queued_once_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let (jobs, _) = Jobs::open(store.clone());
+        let id = put(&jobs, &store, &["one"])[0];
+        jobs.fail(&id, "no").unwrap();
+        // What is not written changes nothing, and while it is on its way nobody else changes it.
+        let lost = jobs.queue(vec![b"one".to_vec()], 9).unwrap();
+        assert!(!jobs.retry(&id).unwrap() && !jobs.drop_job(&id).unwrap() && jobs.take(|_| true).is_none());
+        drop(lost);
+        assert_eq!((jobs.counts(), Jobs::open(store.clone()).0.counts()), ((0, 1), (0, 1)));
+        assert_eq!(put(&jobs, &store, &["one", "one"]), [], "it is no new job");
+        assert_eq!((jobs.counts(), Jobs::open(store.clone()).0.counts()), ((1, 0), (1, 0)));
+        assert_eq!(jobs.take(|_| true).map(|job| job.work), Some(b"one".to_vec()));
+    }
+
+    #[test]
+    fn a_retry_beside_the_end_of_a_job_does_not_bring_it_back_over_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let (jobs, _) = Jobs::open(store.clone());
+        put(&jobs, &store, &["one"]);
+        let id = jobs.take(|_| true).unwrap().id();
+        let done = jobs.done(&id, |settings| {
+            settings.iter().try_for_each(|(name, value)| store.set_setting(name, value))?;
+            // A person's retry comes when the slot is empty on disk and the job is still known.
+            assert!(!jobs.retry(&id)?, "it has not failed, and somebody is at it");
+            Ok::<_, WriteError>(())
+        });
+        assert_eq!(done, Ok(Some(())));
+        assert_eq!(works(&Jobs::open(store.clone()).0), Vec::<String>::new());
+        put(&jobs, &store, &["two"]);
+        assert_eq!(works(&Jobs::open(store).0), ["two"]);
+    }
+
+    #[test]
+    fn what_cannot_be_written_stays_with_who_took_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let (jobs, _) = Jobs::open(store.clone());
+        put(&jobs, &store, &["one"]);
+        let id = jobs.take(|_| true).unwrap().id();
+        let failed: Result<Option<()>, &str> = jobs.done(&id, |_| Err("the disk is full"));
+        assert!(failed.is_err() && jobs.take(|_| true).is_none(), "what it brought is still to be written");
+        jobs.fail(&id, "no").unwrap();
+        assert!(jobs.retry(&id).unwrap() && jobs.take(|_| true).is_some());
     }
 
     #[test]

@@ -8,7 +8,10 @@
 //! deterministic agent can be equal word for word and are still two attempts. Where a format has no attempt number,
 //! equal runs are one run.
 
-use folklore_protocol::claim::{Outcome, RunDigest};
+use folklore_protocol::{
+    canonical,
+    claim::{Outcome, RunDigest},
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use unicode_normalization::UnicodeNormalization;
@@ -250,7 +253,7 @@ pub fn clean(text: &str) -> String {
                 }
             }
             '\u{2028}' | '\u{2029}' | '\u{85}' => out.push('\n'),
-            c if c.is_control() || is_invisible(c) => {}
+            c if is_dropped(c) => {}
             c => out.push(c),
         }
     }
@@ -258,14 +261,11 @@ pub fn clean(text: &str) -> String {
     if unicode_normalization::is_nfc(&out) { out } else { out.nfc().collect() }
 }
 
-/// Characters that show nothing or change how others are shown, and so can hide text from a reader.
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
-        | '\u{e0000}'..='\u{e0fff}'
-        | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' | '\u{fdd0}'..='\u{fdef}')
+/// What no text of a run keeps: what no lesson keeps, so that a lesson drawn from it brings no two parts together that stood
+/// apart when it was redacted; and what only this or that system gives a shape.
+fn is_dropped(c: char) -> bool {
+    canonical::is_invisible(c)
+        || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' | '\u{fdd0}'..='\u{fdef}')
         || (u32::from(c) & 0xfffe) == 0xfffe
 }
 

@@ -1,7 +1,8 @@
 //! The catalogue over a real bank on disk: what is shown, what is kept back, and why an answer is empty.
 
 use folklore_protocol::{
-    BankId, Claim, Evidence, Keypair, Lesson, LessonDraft, LessonId, LessonKind, Policy, Record, State, Verdict,
+    BankId, Claim, Evidence, Keypair, Lesson, LessonDraft, LessonId, LessonKind, Policy, Principal, Record, State,
+    Verdict,
 };
 use folklore_store::{
     bank::{BankInfo, Batch, Incoming, OpenOptions, Store},
@@ -326,4 +327,44 @@ fn claims_come_by_page() {
         paged.extend(page);
     }
     assert_eq!(paged.iter().map(Record::id).collect::<Vec<_>>(), all.iter().map(Record::id).collect::<Vec<_>>());
+}
+
+#[test]
+fn only_what_adds_nothing_or_is_vouched_for_stands_for_a_lesson_in_nearly_the_same_words() {
+    let text = "Calling refund_payment once with the whole price failed because two payments had been made; split the price \
+        by payment and call it once for each of them, the gift card first.";
+    let task = "refund a broken lamp that was paid with a gift card and a credit card";
+    let ours = lesson("Refund each part", task, &format!("{text} Then write down both numbers."));
+    let taught = |l: &Lesson| Claim::Taught { lesson_id: l.id(), evidence: Evidence::told("person") };
+    let longer = lesson("Refund each part", task, &format!("{text} Then write down both numbers. First ask nobody."));
+    let shorter = lesson("Refund each part", task, text);
+    let titled = lesson("Refund nothing at all", task, text);
+    let stands = |bench: &Bench| bench.catalogue.same_as(&bench.bank.id, &ours).map(|held| held.id());
+
+    // A stranger's: only the one that says no more, under no other title; what another key says of it helps nothing.
+    let mut bench = Bench::new();
+    for held in [&longer, &titled] {
+        bench.hear(7, taught(held), Some(held.clone()));
+        let helped = Claim::Rated { lesson_id: held.id(), verdict: Verdict::Helped, run: None };
+        bench.hear(8, helped, None);
+        assert_eq!(bench.state(&held.id()), State::Trusted, "recall takes it so");
+        assert_eq!(stands(&bench), None);
+    }
+    bench.hear(7, taught(&shorter), Some(shorter.clone()));
+    assert_eq!(stands(&bench), Some(shorter.id()));
+
+    // One that this node has signed, and one that two principals have.
+    let bench = Bench::new();
+    bench.teach(&longer);
+    assert_eq!(stands(&bench), Some(longer.id()));
+    let mut bench = Bench::new();
+    let fleet = Principal { name: "fleet".into(), authors: vec![key(2).author()] };
+    bench.say(Claim::Policy(Policy { principals: vec![fleet], ..Policy::default() }), None);
+    for n in [2, 7] {
+        assert_eq!(stands(&bench), None);
+        bench.hear(n, taught(&longer), Some(longer.clone()));
+    }
+    assert_eq!(stands(&bench), Some(longer.id()));
+    bench.hear(9, Claim::Disputed { lesson_id: longer.id(), reason: String::new() }, None);
+    assert_eq!(stands(&bench), None, "it is trusted no longer");
 }

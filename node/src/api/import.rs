@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ApiError, DEFAULT_INDUCE, ModelRequest};
+use super::{ApiError, DEFAULT_INDUCE, ModelRequest, Replaced};
+
+/// Lessons that one answer names as replaced; beyond, they are counted.
+pub const MAX_REPLACED: usize = 1_000;
 
 /// `import`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +70,9 @@ pub struct ImportResponse {
     /// Lessons that say what another says: each is a claim on that one.
     #[serde(default)]
     pub merged: u64,
+    /// Which these are and which lessons stand for them, at most [`MAX_REPLACED`].
+    #[serde(default)]
+    pub replaced: Vec<Replaced>,
     /// Jobs that wait for a model.
     #[serde(default)]
     pub queued: u64,

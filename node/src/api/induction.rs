@@ -3,7 +3,7 @@
 use folklore_protocol::Outcome;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, ApiError, NoLesson, TimeMs};
+use super::{Answer, ApiError, NoLesson, Replaced, TimeMs};
 use crate::induction::{AGENT, Ask};
 
 /// Runs that one request may name.
@@ -105,6 +105,9 @@ pub struct PromptView {
 pub struct InduceResponse {
     /// Ids of lessons that are new to the bank.
     pub lessons: Vec<String>,
+    /// What is not kept because a lesson says it already.
+    #[serde(default)]
+    pub replaced: Vec<Replaced>,
     /// Runs that taught nothing.
     pub no_lesson: Vec<NoLesson>,
     /// Jobs that were queued, or were already.
@@ -134,6 +137,9 @@ pub struct InduceAnswerRequest {
 pub struct InduceAnswerResponse {
     /// Ids of lessons that are new to the bank.
     pub lessons: Vec<String>,
+    /// What is not kept because a lesson says it already.
+    #[serde(default)]
+    pub replaced: Vec<Replaced>,
     /// The verdict that was stored, if one was asked for.
     pub verdict: Option<Outcome>,
     /// What is wrong with the answer, or with some of its lessons.

@@ -136,6 +136,19 @@ pub struct Redacted {
     pub count: u64,
 }
 
+/// A lesson that is not kept, because another says the same: the claim is on that one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaced {
+    /// Title of what is not kept.
+    pub title: String,
+    /// Its content, cut.
+    pub content: String,
+    /// Id of the lesson that says it.
+    pub by: String,
+    /// Title of that lesson.
+    pub by_title: String,
+}
+
 /// Answer of `teach`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeachResponse {
@@ -145,6 +158,9 @@ pub struct TeachResponse {
     pub new: bool,
     /// The lesson that holds the claim instead, when this one says almost the same.
     pub merged_into: Option<String>,
+    /// Which text that replaces: one, or none.
+    #[serde(default)]
+    pub replaced: Vec<Replaced>,
     /// Secrets removed before it was hashed.
     #[serde(default)]
     pub redacted: Vec<Redacted>,

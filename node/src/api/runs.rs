@@ -3,7 +3,7 @@
 use folklore_protocol::claim::Outcome;
 use serde::{Deserialize, Serialize};
 
-use super::{DEFAULT_K, EmptyReason, Hit, NoLesson, Redacted, TimeMs};
+use super::{DEFAULT_K, EmptyReason, Hit, NoLesson, Redacted, Replaced, TimeMs};
 
 /// `begin`: an agent starts on a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +130,9 @@ pub struct EndResponse {
     pub known: bool,
     /// Ids of the lessons that came of it, by itself and beside other runs of the task.
     pub lessons: Vec<String>,
+    /// What is not kept because a lesson says it already.
+    #[serde(default)]
+    pub replaced: Vec<Replaced>,
     /// Jobs for the model that runs which end here are given to.
     #[serde(default)]
     pub queued: u64,

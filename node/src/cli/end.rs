@@ -5,7 +5,7 @@ use folklore_protocol::claim::Outcome;
 
 use super::{
     Context,
-    words::{count, len},
+    words::{count, len, replaced},
 };
 use crate::api::{Answer, EndRequest, EndResponse};
 
@@ -43,6 +43,9 @@ fn shown(ended: &EndResponse) -> String {
     let mut text = format!("{} ended: {}, {}, {lessons}", ended.name, ended.outcome, count(ended.steps.into(), "step"));
     for id in &ended.lessons {
         text.push_str(&format!("\n{id}"));
+    }
+    for line in replaced(&ended.replaced, len(&ended.replaced)) {
+        text.push_str(&format!("\n{line}"));
     }
     if ended.queued > 0 {
         text.push_str(&format!("\n{} for the model: 'folklore jobs' shows how far it is", count(ended.queued, "job")));

@@ -13,7 +13,7 @@ use super::{
     Context, EXIT_SKIPPED,
     induce::ModelArgs,
     output::clean,
-    words::{count, len},
+    words::{count, len, replaced},
 };
 use crate::api::{
     Answer, ApiError, DEFAULT_INDUCE, ImportEvent, ImportRequest, ImportResponse, ImportedFile, NoLesson, Skipped,
@@ -210,7 +210,8 @@ fn summary(done: &ImportResponse) -> String {
         (done.merged > 0).then(|| format!("  {} said what others say: claims on those", count(done.merged, "lesson")));
     let queued = (done.queued > 0)
         .then(|| format!("  {} for the model: 'folklore jobs' shows how far it is", count(done.queued, "job")));
-    let more = merged.into_iter().chain(queued).collect();
+    let merged = merged.into_iter().chain(replaced(&done.replaced, done.merged));
+    let more = merged.chain(queued).collect();
     [vec![counts], more, reasons(&done.no_lesson)].concat().join("\n")
 }
 
@@ -234,6 +235,7 @@ fn reasons(no_lesson: &[NoLesson]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Replaced;
 
     #[test]
     fn a_file_reads_as_one_line() {
@@ -262,13 +264,20 @@ mod tests {
             lessons: 2,
             duplicates: 0,
             merged: 4,
+            replaced: vec![Replaced {
+                title: "Weigh it".into(),
+                content: "Weigh it.".into(),
+                by: "bafk1".into(),
+                by_title: "Weigh".into(),
+            }],
             queued: 0,
             skipped: vec![],
             no_lesson: [no_lesson(1, "too short"), no_lesson(3, "nobody labelled it")].concat(),
         };
         assert_eq!(
             summary(&done),
-            "1 file: 9 runs, 2 lessons, 0 duplicates, 0 skipped\n  4 lessons said what others say: claims on those\n  no lesson from 3 runs: nobody labelled it\n  \
+            "1 file: 9 runs, 2 lessons, 0 duplicates, 0 skipped\n  4 lessons said what others say: claims on those\n  \
+             not kept: 'Weigh it', for bafk1 says it ('Weigh')\n  not kept: 3 more, which --json names\n  no lesson from 3 runs: nobody labelled it\n  \
              no lesson from 1 run: too short"
         );
         let many: Vec<NoLesson> = (0..8).flat_map(|n| no_lesson(1, &format!("reason {n}"))).collect();

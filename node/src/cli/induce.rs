@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::{
     Context, client, read_input,
-    words::{count, len},
+    words::{count, len, replaced},
 };
 use crate::{
     api::{
@@ -115,6 +115,7 @@ fn text(response: &InduceResponse) -> String {
         parts = vec![format!("{} queued: 'folklore jobs' shows how far it is", count(len(&response.jobs), "job"))];
         parts.extend(response.jobs.iter().map(|id| format!("  {id}")));
     }
+    parts.extend(replaced(&response.replaced, len(&response.replaced)));
     parts.extend(response.no_lesson.iter().map(|none| format!("  no lesson from {}: {}", none.run, none.reason)));
     parts.join("\n")
 }
@@ -139,6 +140,7 @@ fn answered(response: &InduceAnswerResponse) -> String {
         None => format!("{} new", count(len(&response.lessons), "lesson")),
     }];
     parts.extend(response.lessons.iter().map(|id| format!("  {id}")));
+    parts.extend(replaced(&response.replaced, len(&response.replaced)));
     if let Some(objection) = &response.objection {
         parts.push(format!("Say this to the model, and give its next answer:\n\n{objection}"));
     }

@@ -3,7 +3,10 @@
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::{Context, read_input, words::count};
+use super::{
+    Context, read_input,
+    words::{count, len, replaced},
+};
 use crate::{
     api::{Answer, ApiError, TeachResponse},
     http::MAX_TEACH_BYTES,
@@ -45,6 +48,9 @@ fn shown(response: &TeachResponse) -> String {
         (None, true) => format!("learned {}", response.id),
         (None, false) => format!("known already: {}", response.id),
     };
+    for line in replaced(&response.replaced, len(&response.replaced)) {
+        text.push_str(&format!("\n{line}"));
+    }
     for redacted in &response.redacted {
         text.push_str(&format!("\nremoved a secret: {} ({})", redacted.rule, count(redacted.count, "place")));
     }

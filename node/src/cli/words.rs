@@ -1,6 +1,6 @@
 //! Shared pieces of the human output.
 
-use crate::api::{Standing, TimeMs};
+use crate::api::{Replaced, Standing, TimeMs};
 
 /// Characters of a lesson id in a list: 7 are the same for all, 13 remain to tell a million apart.
 const SHORT_LESSON_ID: usize = 20;
@@ -8,6 +8,20 @@ const SHORT_LESSON_ID: usize = 20;
 const SHORT_HASH: usize = 12;
 /// Characters at the end of a node id that tell it from others in a list.
 const SHORT_NODE: usize = 8;
+
+/// Replaced lessons that are named; the rest is counted.
+const SHOWN_REPLACED: usize = 5;
+
+/// Which texts are not kept and which lessons stand for them; `all` is how many there are.
+pub(super) fn replaced(list: &[Replaced], all: u64) -> Vec<String> {
+    let line = |one: &Replaced| format!("  not kept: '{}', for {} says it ('{}')", one.title, one.by, one.by_title);
+    let mut lines: Vec<String> = list.iter().take(SHOWN_REPLACED).map(line).collect();
+    let more = all.saturating_sub(len(&lines));
+    if more > 0 {
+        lines.push(format!("  not kept: {more} more, which --json names"));
+    }
+    lines
+}
 
 /// `1 run`, `2 runs`.
 pub(super) fn count(n: u64, one: &str) -> String {

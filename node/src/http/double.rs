@@ -147,6 +147,7 @@ impl MemoryApi for Double {
                 id: LESSON.into(),
                 new: true,
                 merged_into: None,
+                replaced: vec![],
                 redacted: vec![Redacted { rule: "github-token".into(), count: 1 }],
             }),
         }
@@ -209,6 +210,7 @@ impl MemoryApi for Double {
             state: "11".repeat(32),
             known: false,
             lessons: vec![LESSON.into()],
+            replaced: vec![],
             queued: 0,
             no_lesson: vec![],
         })
@@ -400,7 +402,7 @@ impl MemoryApi for Double {
         let problems = if request.answer.contains("lessons") { vec![] } else { vec!["no JSON object".to_owned()] };
         let objection = (!problems.is_empty()).then(|| "put it right".to_owned());
         let lessons = if problems.is_empty() { vec![LESSON.to_owned()] } else { vec![] };
-        Ok(InduceAnswerResponse { lessons, verdict: None, problems, objection })
+        Ok(InduceAnswerResponse { lessons, problems, objection, ..InduceAnswerResponse::default() })
     }
 
     async fn jobs(&self) -> Answer<JobsResponse> {

@@ -14,7 +14,7 @@ use folklore_protocol::{
 use folklore_store::{
     learn::{self, Draft, Given},
     redact::{Classes, redact},
-    run::{Run, RunStatus},
+    run::{self, Run, RunStatus},
 };
 
 use super::answer::{ToldEvidence, ToldLesson, ToldLessons, ToldVerdict};
@@ -66,8 +66,10 @@ pub fn lessons(told: ToldLessons, ask: Ask, runs: &[&Run], by: &str, given: Give
 
 fn draft(told: ToldLesson, ask: Ask, runs: &[&Run], by: &str) -> Result<Draft, String> {
     let first = runs.first().ok_or("there is no run")?;
-    let one = |text: &str| normalise(&redact(text, Classes::ALL).text, Lines::One);
-    let many = |text: &str| normalise(&redact(text, Classes::ALL).text, Lines::Many);
+    // In this order: what shows nothing could hide a secret from the rules.
+    let settled = |text: &str, lines| redact(&normalise(text, lines), Classes::ALL).text.into_owned();
+    let one = |text: &str| settled(text, Lines::One);
+    let many = |text: &str| settled(text, Lines::Many);
     let (title, content) = (one(&told.title), many(&told.content));
     let (applies_when, not_when) = (many(&told.applies_when), many(&told.not_when));
     for (name, text, most) in [
@@ -208,7 +210,7 @@ pub fn verdict(told: &ToldVerdict, run: &mut Run, by: &str) -> Result<bool, Stri
         reason.push_str(&format!(" `{}` [step {}]", quote.replace('`', "'"), one.step));
     }
     run.outcome.status = status;
-    run.outcome.reason = Some(redact(&reason, Classes::ALL).text.into_owned());
+    run.outcome.reason = Some(redact(&run::clean(&reason), Classes::ALL).text.into_owned());
     run.outcome.judged_by = Some(format!("judged by {by}"));
     run.tidy();
     Ok(true)
@@ -262,6 +264,29 @@ mod tests {
         assert_eq!((fields.kind, evidence.induced_by.as_str()), (LessonKind::Strategy, "openai:m"));
         assert!(fields.content.ends_with("Seen: `\"status\": \"delivered\"` [step 1]."), "{}", fields.content);
         assert_eq!(evidence.run_digest, Some(ok.digest()));
+    }
+
+    #[test]
+    fn a_secret_that_invisible_characters_split_is_redacted_in_what_a_model_tells() {
+        let key = format!("AKIA{}", "Q3Y7ABCDEFGH2345");
+        for hidden in ['\u{200b}', '\u{2060}', '\u{ad}', '\u{1bca0}', '\u{e0041}'] {
+            let split = format!("{}{hidden}{}", &key[..9], &key[9..]);
+            let ok = run(RunStatus::Success);
+            let mut lesson = told(1, "delivered");
+            for text in [&mut lesson.title, &mut lesson.applies_when, &mut lesson.not_when, &mut lesson.content] {
+                text.push_str(&format!(" It takes {split}."));
+            }
+            let fields = check(lesson, Ask::Lessons, &[&ok]).drafts.remove(0).fields;
+            for text in [&fields.title, &fields.applies_when, &fields.not_when, &fields.content] {
+                assert!(text.contains("It takes [REDACTED:aws-access-key-id]."), "{hidden:?}: {text}");
+            }
+            let evidence = vec![ToldEvidence { run: None, step: 2, quote: "refund on its way".into() }];
+            let told = ToldVerdict { verdict: "success".into(), reason: format!("It took {split}."), evidence };
+            let mut unjudged = run(RunStatus::Unknown);
+            assert_eq!(verdict(&told, &mut unjudged, "m"), Ok(true));
+            let reason = unjudged.outcome.reason.unwrap();
+            assert!(reason.starts_with("It took [REDACTED:aws-access-key-id]."), "{hidden:?}: {reason}");
+        }
     }
 
     #[test]

@@ -101,14 +101,24 @@ impl InductionOptions {
         Ok(())
     }
 
-    /// These, where they say something, on top of `file`.
+    /// These, where they say something, on top of `file`. What `file` says of another provider's service, its address, model and
+    /// key, is no default for this one; and its key goes to no other address than that which it is for.
     #[must_use]
     pub fn over(self, file: Self) -> Self {
+        let provider = self.provider.or(file.provider);
+        let same = provider == file.provider;
+        let address = |url: Option<&String>| {
+            let url = url.map(String::as_str).or(provider.map(ChatProvider::default_url));
+            url.map(|url| url.trim_end_matches('/').to_owned())
+        };
+        let of_file = address(file.url.as_ref());
+        let url = self.url.or(file.url.filter(|_| same));
+        let there = same && address(url.as_ref()) == of_file;
         Self {
-            provider: self.provider.or(file.provider),
-            url: self.url.or(file.url),
-            model: self.model.or(file.model),
-            key_file: self.key_file.or(file.key_file),
+            provider,
+            url,
+            model: self.model.or(file.model.filter(|_| same)),
+            key_file: self.key_file.or(file.key_file.filter(|_| there)),
             ended: self.ended.or(file.ended),
             judge: self.judge.or(file.judge),
             procedures: self.procedures.or(file.procedures),
@@ -222,6 +232,44 @@ mod tests {
             assert!(error.contains(says), "{json}: {error}");
         }
         assert!(options(r#"{"provider":"gemini"}"#).unwrap().target().unwrap_err().contains("--model"));
+    }
+
+    #[test]
+    fn what_the_file_says_of_one_service_is_not_taken_for_another() {
+        let file = options(
+            r#"{"provider":"openai","url":"http://127.0.0.1:1","model":"m","key_file":"/key","timeout_s":7,"judge":false}"#,
+        )
+        .unwrap();
+        let named = |provider, url: Option<&str>| InductionOptions {
+            provider,
+            url: url.map(str::to_owned),
+            ..InductionOptions::default()
+        };
+        let other = named(Some(ChatProvider::Anthropic), None).over(file.clone());
+        assert_eq!((&other.url, &other.model, &other.key_file), (&None, &None, &None));
+        assert_eq!((other.timeout_s, other.judge), (Some(7), Some(false)), "what is no service's stays");
+        let with_model = InductionOptions { model: Some("x".into()), ..other };
+        assert_eq!(with_model.target().unwrap().url, ChatProvider::Anthropic.default_url());
+        let key = |options: &InductionOptions| options.key_file.clone();
+        for same in [
+            named(None, None),
+            named(Some(ChatProvider::OpenAi), None),
+            named(None, Some("http://127.0.0.1:1/")),
+            named(Some(ChatProvider::OpenAi), Some("http://127.0.0.1:1")),
+        ] {
+            let over = same.over(file.clone());
+            assert_eq!((over.model.as_deref(), key(&over)), (Some("m"), key(&file)), "{over:?}");
+        }
+        for elsewhere in [named(None, Some("https://other")), named(Some(ChatProvider::OpenAi), Some("https://other"))]
+        {
+            let over = elsewhere.over(file.clone());
+            assert_eq!((over.url.as_deref(), key(&over)), (Some("https://other"), None), "{over:?}");
+        }
+        // A file that names no address is for the provider's own.
+        let own = InductionOptions { url: None, ..file.clone() };
+        assert_eq!(key(&named(None, None).over(own.clone())), key(&file));
+        assert_eq!(key(&named(None, Some("https://other")).over(own)), None);
+        assert_eq!(key(&named(None, Some("https://other")).over(InductionOptions::default())), None);
     }
 
     #[test]

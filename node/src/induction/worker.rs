@@ -3,7 +3,8 @@
 //! A job that meets a service that is away, full, or not set up rightly goes back into the queue, and that service is left
 //! alone for a while: from a second up to five minutes, half of it random, so that many nodes do not come back in step. A job
 //! whose answer cannot be used after one objection fails and waits for a person (`folklore jobs`). What a job brings is
-//! written in one group with its end, so a crash at any moment leaves it either done or still to do.
+//! written in one group with its end, so a crash at any moment leaves it either done or still to do. Where that cannot be
+//! written, as on a full disk, the answer is kept and only the write is tried again: nobody pays for it twice.
 
 use std::{
     collections::BTreeMap,
@@ -13,6 +14,7 @@ use std::{
 
 use folklore_store::{
     jobs::{Job, JobId, Jobs},
+    learn::Draft,
     run::{Run, RunStatus},
 };
 use tokio::{sync::Notify, task::JoinSet};
@@ -38,6 +40,10 @@ const AT_ONCE: usize = 4;
 /// First and longest rest of a service that failed.
 const FIRST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(300);
+/// First rest before what a job brought is written again.
+const FIRST_UNWRITTEN_REST: Duration = Duration::from_secs(10);
+/// Times that it is tried, after which it may be the job that is at fault: it is given up, if at least that can be written.
+const MAX_WRITES: u32 = 3;
 /// Longest time between two looks at the queue.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Times that a service may answer one job with something unusable before the job is given up. A network that asks for a
@@ -54,12 +60,16 @@ pub struct Induction {
     pub jobs: Jobs,
     state: Mutex<State>,
     wake: Notify,
+    /// Wakes those that wait to write again.
+    write_again: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     rests: BTreeMap<Target, Rest>,
     unusable: BTreeMap<JobId, u32>,
+    /// Why the ends of jobs cannot be written.
+    unwritten: BTreeMap<JobId, String>,
     hour: Instant,
     calls: u32,
     tokens: u64,
@@ -119,8 +129,8 @@ struct Rest {
 
 /// How a job ended.
 enum Ended {
-    /// It is done and gone.
-    Done,
+    /// With something to be written.
+    Brought(Box<Brought>),
     /// To be done later: the service is at fault, or the budget.
     Later(Later),
     /// Not to be done again by itself.
@@ -130,7 +140,13 @@ enum Ended {
 enum Later {
     Service(Target, String),
     Budget,
-    Disk(String),
+}
+
+/// What a job brought.
+struct Brought {
+    work: Work,
+    drafts: Vec<Draft>,
+    judged: Option<Run>,
 }
 
 /// Why a talk with a model brought nothing.
@@ -159,13 +175,14 @@ impl Induction {
         let state = State {
             rests: BTreeMap::new(),
             unusable: BTreeMap::new(),
+            unwritten: BTreeMap::new(),
             hour: Instant::now(),
             calls: 0,
             tokens: 0,
             spent: None,
             used: Used::default(),
         };
-        Self { configured, jobs, state: Mutex::new(state), wake: Notify::new() }
+        Self { configured, jobs, state: Mutex::new(state), wake: Notify::new(), write_again: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -181,6 +198,7 @@ impl Induction {
     pub fn hurry(&self) {
         self.state().rests.clear();
         self.wake.notify_one();
+        self.write_again.notify_waiters();
     }
 
     /// How it fares.
@@ -189,7 +207,8 @@ impl Induction {
         let state = self.state();
         let now = Instant::now();
         let rest = state.rests.values().filter(|rest| rest.until > now).min_by_key(|rest| rest.until);
-        let error = state.spent.clone().or_else(|| rest.map(|rest| rest.error.clone()));
+        let unwritten = state.unwritten.values().next().cloned();
+        let error = unwritten.or_else(|| state.spent.clone()).or_else(|| rest.map(|rest| rest.error.clone()));
         // Nothing is wrong with a service that nobody waits for.
         let error = error.filter(|_| waiting > 0);
         let rests_s = rest.filter(|_| waiting > 0).map(|rest| rest.until.duration_since(now).as_secs());
@@ -275,34 +294,72 @@ impl Induction {
     async fn one(&self, memory: &Memory, job: &Job) {
         let id = job.id();
         match self.perform(memory, job).await {
-            Ended::Done => {
-                let mut state = self.state();
-                state.unusable.remove(&id);
-                state.used.done += 1;
-            }
+            Ended::Brought(brought) => self.settle(memory, id, Some(*brought), None).await,
+            Ended::Failed(reason) => self.settle(memory, id, None, Some(reason)).await,
             Ended::Later(why) => {
                 self.jobs.put_back(&id);
                 match why {
                     Later::Service(target, error) => self.rest(target, error),
                     // The next hour begins anew.
                     Later::Budget => {}
-                    Later::Disk(error) => {
-                        tracing::error!(job = %id, error, "what a job brought cannot be written; it is tried again");
-                        tokio::time::sleep(FIRST_REST * 10).await;
+                }
+            }
+        }
+    }
+
+    /// Writes the end of a job: what it brought, or why it is given up. Goes on until one of them is written, and holds the job so
+    /// long: put back, it would be asked about and paid for again. What can never be written is given up after some tries.
+    async fn settle(&self, memory: &Memory, id: JobId, mut brought: Option<Brought>, mut reason: Option<String>) {
+        let mut pause = FIRST_UNWRITTEN_REST;
+        let mut writes = 0_u32;
+        loop {
+            let mut error = None;
+            if let Some(Brought { work, drafts, judged }) = &brought {
+                match memory.finish_job(id, work.clone(), drafts.clone(), judged.clone()).await {
+                    Ok(None) => {
+                        self.state().used.done += 1;
+                        break;
                     }
+                    Ok(Some(refused)) => (brought, reason) = (None, Some(refused)),
+                    Err(failed) => error = Some(failed.message),
+                }
+                writes = writes.saturating_add(1);
+                if writes >= MAX_WRITES {
+                    let unwritten = error.as_deref().map(|error| format!("what it brought cannot be written: {error}"));
+                    reason = reason.or(unwritten);
                 }
             }
-            Ended::Failed(reason) => {
+            if let Some(reason) = &reason {
+                match self.give_up(id, reason).await {
+                    Ok(()) => break,
+                    Err(failed) => error = Some(failed),
+                }
+            }
+            let error = error.unwrap_or_default();
+            tracing::error!(job = %id, error, "how a job ended cannot be written; it is tried again");
+            self.state().unwritten.insert(id, format!("how a job ended cannot be written: {error}"));
+            tokio::select! {
+                () = tokio::time::sleep(half_random(pause)) => {}
+                () = self.write_again.notified() => {}
+            }
+            pause = (pause * 2).min(LONGEST_REST);
+        }
+        let mut state = self.state();
+        state.unusable.remove(&id);
+        state.unwritten.remove(&id);
+    }
+
+    async fn give_up(&self, id: JobId, reason: &str) -> Result<(), String> {
+        let (jobs, why) = (self.jobs.clone(), reason.to_owned());
+        let failed = tokio::task::spawn_blocking(move || jobs.fail(&id, &why)).await;
+        match failed {
+            Ok(Ok(())) => {
                 tracing::warn!(job = %id, reason, "a job is given up: 'folklore jobs' shows it");
-                self.state().unusable.remove(&id);
-                let (jobs, reason) = (self.jobs.clone(), reason);
-                let failed = tokio::task::spawn_blocking(move || jobs.fail(&id, &reason)).await;
-                if matches!(failed, Ok(Ok(()))) {
-                    self.state().used.given_up += 1;
-                } else {
-                    self.jobs.put_back(&id);
-                }
+                self.state().used.given_up += 1;
+                Ok(())
             }
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(error) => Err(error.to_string()),
         }
     }
 
@@ -325,6 +382,12 @@ impl Induction {
             Ok(work) => work,
             Err(error) => return Ended::Failed(format!("the job does not read: {error}")),
         };
+        // It may have waited for weeks. A verdict stays with the run, which is this node's own.
+        if work.ask != Ask::Judge
+            && let Err(refused) = memory.may_bring(&work).await
+        {
+            return Ended::Failed(refused.message);
+        }
         let mut runs = match memory.runs_of(&work).await {
             Ok(runs) => runs,
             Err(error) => return Ended::Failed(error.message),
@@ -367,10 +430,7 @@ impl Induction {
             }
         };
         self.state().rests.remove(&work.target);
-        match memory.finish_job(job.id(), work, drafts, judged).await {
-            Ok(()) => Ended::Done,
-            Err(error) => Ended::Later(Later::Disk(error.message)),
-        }
+        Ended::Brought(Box::new(Brought { work, drafts, judged }))
     }
 
     fn trouble(&self, job: &Job, work: &Work, trouble: Trouble) -> Ended {
@@ -452,7 +512,9 @@ impl Induction {
         let tokens = prompt.tokens() + (talk as u64).div_ceil(4);
         self.spend(tokens).map_err(|()| Trouble::Later(Later::Budget))?;
         let patience = Patience { timeout: self.timeout(work), ..Patience::BACKGROUND };
-        let answer = model.ask(prompt, then, patience).await.map_err(Trouble::Call)?;
+        // What a service did not answer in time it may have worked on, and want to be paid for.
+        let again = || self.spend(tokens).is_ok();
+        let answer = model.ask_while(prompt, then, patience, &again).await.map_err(Trouble::Call)?;
         self.state().take(0, (answer.len() as u64).div_ceil(4));
         Ok(answer)
     }

@@ -14,7 +14,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use folklore_protocol::{BankId, Claim, Lesson, LessonError, Outcome, RunDigest, canonical};
+use folklore_protocol::{
+    BankId, Claim, Lesson, LessonError, Outcome, RunDigest,
+    canonical::{self, Lines},
+};
 use folklore_store::{
     bank::{BankInfo as StoreBank, Batch},
     learn::{self, Draft, Induced},
@@ -234,9 +237,9 @@ impl Import<'_> {
         let mut works = Vec::new();
         let induced = self.drawn(&rows, &fresh, &mut works);
         let mut known = Fresh::default();
-        let mut claims = self.claims(induced, &fresh, &mut known, &mut file.no_lesson)?;
+        let mut claims = self.claims(induced, &fresh, &mut known, &mut file.no_lesson);
         file.no_lesson.truncate(MAX_REPORTED);
-        self.imported(lessons, &mut known, &mut claims, file)?;
+        self.imported(lessons, &mut known, &mut claims, file);
         let batch = Batch { claims, runs: rows, skip_if_taught: true };
         let (records, outcomes, queued) = self.memory.write_queued(&self.bank.id, batch, &works)?;
         match queued {
@@ -285,18 +288,18 @@ impl Import<'_> {
         known: &mut Fresh,
         claims: &mut Vec<(Claim, Option<Lesson>)>,
         file: &mut ImportedFile,
-    ) -> Answer<()> {
+    ) {
         for BankLesson { source, mut fields, mut evidence } in lessons {
             let mut struck = Struck::default();
             struck.clean_draft(&mut fields);
-            struck.clean(&mut evidence.agent);
-            struck.clean(&mut evidence.judged_by);
+            struck.settle(&mut evidence.agent, Lines::One);
+            struck.settle(&mut evidence.judged_by, Lines::One);
             match Lesson::new(fields) {
                 Ok(lesson) if self.memory.has_spoken(&self.bank.id, &lesson) || taught(claims, &lesson.id()) => {
                     file.duplicates += 1;
                 }
                 Ok(lesson) => {
-                    let Some(lesson) = self.merged(lesson, known, claims)? else { continue };
+                    let Some(lesson) = self.merged(lesson, known, claims) else { continue };
                     let claim = Claim::Taught { lesson_id: lesson.id(), evidence: evidence.normalised() };
                     claims.push((claim, Some(lesson)));
                 }
@@ -308,19 +311,20 @@ impl Import<'_> {
                 }),
             }
         }
-        Ok(())
     }
 
     /// The lesson that a claim is to be made on; `None` if this node makes it already.
-    fn merged(
-        &mut self,
-        lesson: Lesson,
-        known: &mut Fresh,
-        claims: &[(Claim, Option<Lesson>)],
-    ) -> Answer<Option<Lesson>> {
-        let (held, merged) = self.memory.merged(&self.bank.id, lesson, known, claims)?;
-        self.done.merged += u64::from(merged);
-        Ok(held)
+    fn merged(&mut self, lesson: Lesson, known: &mut Fresh, claims: &[(Claim, Option<Lesson>)]) -> Option<Lesson> {
+        let mut replaced = Vec::new();
+        let held = self.memory.merged(&self.bank.id, lesson, known, claims, &mut replaced);
+        self.replaced(replaced);
+        held
+    }
+
+    fn replaced(&mut self, replaced: Vec<api::Replaced>) {
+        self.done.merged += replaced.len() as u64;
+        let room = api::MAX_REPLACED.saturating_sub(self.done.replaced.len());
+        self.done.replaced.extend(replaced.into_iter().take(room));
     }
 
     fn claims(
@@ -329,7 +333,7 @@ impl Import<'_> {
         runs: &[Run],
         known: &mut Fresh,
         no_lesson: &mut Vec<api::NoLesson>,
-    ) -> Answer<Vec<(Claim, Option<Lesson>)>> {
+    ) -> Vec<(Claim, Option<Lesson>)> {
         let digests: BTreeMap<&str, String> =
             runs.iter().map(|r| (r.source.as_str(), digest_hex(&r.digest()))).collect();
         for none in induced.no_lesson {
@@ -340,10 +344,10 @@ impl Import<'_> {
             no_lesson.push(api::NoLesson { run, reason: none.reason });
         }
         let mut problems = Vec::new();
-        let (claims, merged) = self.memory.claims_of(&self.bank.id, induced.lessons, known, &mut problems)?;
-        self.done.merged += merged;
+        let (claims, replaced) = self.memory.claims_of(&self.bank.id, induced.lessons, known, &mut problems);
+        self.replaced(replaced);
         no_lesson.extend(problems.into_iter().map(|reason| api::NoLesson { run: String::new(), reason }));
-        Ok(claims)
+        claims
     }
 
     /// Draws the contrasts of every task that this import touched.
@@ -397,7 +401,7 @@ impl Import<'_> {
                 continue;
             }
             let induced = learn::contrast(&runs.iter().collect::<Vec<_>>(), &|id| self.memory.given(id));
-            let claims = self.claims(induced, &runs, &mut Fresh::default(), &mut together.no_lesson)?;
+            let claims = self.claims(induced, &runs, &mut Fresh::default(), &mut together.no_lesson);
             let (records, _) =
                 self.memory.write(&self.bank.id, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
             together.lessons.extend(records.iter().filter_map(|r| r.claim().body()).map(|id| id.to_string()));
@@ -426,13 +430,15 @@ pub(super) struct Finished {
     pub claims: Vec<(Claim, Option<Lesson>)>,
     /// What a model is to be asked about it.
     pub works: Vec<Work>,
+    /// What of it is not kept because lessons say it already.
+    pub replaced: Vec<api::Replaced>,
     /// Why it teaches nothing.
     pub no_lesson: Vec<api::NoLesson>,
 }
 
 impl Memory {
     /// What a run that ended here comes to in a bank, as if it had been imported. Nothing is written.
-    pub(super) fn finish(&self, bank: &StoreBank, run: &Run) -> Answer<Finished> {
+    pub(super) fn finish(&self, bank: &StoreBank, run: &Run) -> Finished {
         self.with_import(bank, |import| {
             let digest = in_bank(&bank.id, &run.digest());
             let outcome = Outcome::from(run.outcome.status);
@@ -441,16 +447,18 @@ impl Memory {
             let (mut works, mut no_lesson) = (Vec::new(), Vec::new());
             let runs = std::slice::from_ref(run);
             let induced = import.drawn(std::slice::from_ref(&row), runs, &mut works);
-            let claims = import.claims(induced, runs, &mut Fresh::default(), &mut no_lesson)?;
-            Ok(Finished { row, claims, works, no_lesson })
+            let claims = import.claims(induced, runs, &mut Fresh::default(), &mut no_lesson);
+            let replaced = std::mem::take(&mut import.done.replaced);
+            Finished { row, claims, works, replaced, no_lesson }
         })
     }
 
-    /// Draws the contrast of a task from what the bank holds of it, or queues it for the model.
-    pub(super) fn contrast_task(&self, bank: &StoreBank, task_key: &str) -> Answer<ImportedFile> {
+    /// Draws the contrast of a task from what the bank holds of it, or queues it for the model; and tells what is not kept of it.
+    pub(super) fn contrast_task(&self, bank: &StoreBank, task_key: &str) -> Answer<(ImportedFile, Vec<api::Replaced>)> {
         self.with_import(bank, |import| {
             import.tasks.insert(task_key.to_owned());
-            import.contrasts()
+            let together = import.contrasts()?;
+            Ok((together, std::mem::take(&mut import.done.replaced)))
         })
     }
 
@@ -510,7 +518,8 @@ pub(crate) fn lesson_of(draft: &Draft) -> Result<Lesson, LessonError> {
     Lesson::new(fields)
 }
 
-/// Takes secrets and what tells who and where out of every text of a run, before anything is hashed or stored.
+/// Takes secrets and what tells who and where out of every text of a run, before anything is hashed or stored. The run is
+/// [tidy](Run::tidy): what it would lose only afterwards could hide a secret from the rules.
 pub(crate) fn clean_run(run: &mut Run) -> Struck {
     let struck = strike_run(run);
     run.tidy();

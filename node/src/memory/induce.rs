@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use folklore_protocol::{
     BankId, Claim, Lesson, LessonDraft, Outcome, Record, RunDigest,
-    canonical::{self, Lines, normalise, shorten},
+    canonical::{self, Lines, shorten},
     claim::MAX_NAME_BYTES,
 };
 use folklore_store::{
@@ -157,23 +157,21 @@ impl Memory {
         self.0.catalogue.has_spoken(bank, &lesson.id(), &self.me())
     }
 
-    /// Claims that teach drafts, without those that this node once taught, and how many of them are made on lessons that say
-    /// the same already; what is no lesson is reported.
+    /// Claims that teach drafts, without those that this node once taught, and which of the drafts are not kept because lessons
+    /// say the same already; what is no lesson is reported.
     pub(super) fn claims_of(
         &self,
         bank: &BankId,
         drafts: Vec<Draft>,
         known: &mut Fresh,
         problems: &mut Vec<String>,
-    ) -> Answer<(Claims, u64)> {
-        let (mut claims, mut all_merged) = (Vec::new(), 0);
+    ) -> (Claims, Vec<api::Replaced>) {
+        let (mut claims, mut replaced) = (Vec::new(), Vec::new());
         for draft in drafts {
             match lesson_of(&draft) {
                 Ok(lesson) if self.has_spoken(bank, &lesson) => {}
                 Ok(lesson) => {
-                    let (held, merged) = self.merged(bank, lesson, known, &claims)?;
-                    all_merged += u64::from(merged);
-                    if let Some(lesson) = held {
+                    if let Some(lesson) = self.merged(bank, lesson, known, &claims, &mut replaced) {
                         let claim = Claim::Taught { lesson_id: lesson.id(), evidence: draft.evidence };
                         claims.push((claim, Some(lesson)));
                     }
@@ -181,7 +179,7 @@ impl Memory {
                 Err(error) => problems.push(error.to_string()),
             }
         }
-        Ok((claims, all_merged))
+        (claims, replaced)
     }
 
     /// The runs of a job, in its order.
@@ -199,26 +197,50 @@ impl Memory {
         Ok((run, row.task_key))
     }
 
-    /// Writes what a job brought, and that it is done, as one group. A job that was dropped meanwhile brings nothing.
+    /// Whether this node may write to the bank of a job by now.
+    pub(crate) async fn may_bring(&self, work: &Work) -> Answer<()> {
+        let bank = work.bank;
+        self.blocking(move |m| m.check_policy(&bank)).await
+    }
+
+    /// Writes what a job brought, and that it is done, as one group. A job that was dropped meanwhile brings nothing. Where the
+    /// policy forbids its lessons by now, only a verdict is written, and why the job is to be given up is returned.
     pub(crate) async fn finish_job(
         &self,
         id: JobId,
         work: Work,
         drafts: Vec<Draft>,
         judged: Option<Run>,
-    ) -> Answer<()> {
+    ) -> Answer<Option<String>> {
         self.blocking(move |m| m.finish_job_now(&id, &work, drafts, judged)).await
     }
 
-    fn finish_job_now(&self, id: &JobId, work: &Work, drafts: Vec<Draft>, judged: Option<Run>) -> Answer<()> {
+    fn finish_job_now(
+        &self,
+        id: &JobId,
+        work: &Work,
+        drafts: Vec<Draft>,
+        judged: Option<Run>,
+    ) -> Answer<Option<String>> {
         let mut problems = Vec::new();
-        let (claims, _) = self.claims_of(&work.bank, drafts, &mut Fresh::default(), &mut problems)?;
+        let (claims, replaced) = self.claims_of(&work.bank, drafts, &mut Fresh::default(), &mut problems);
+        for api::Replaced { title, by, .. } in replaced {
+            tracing::info!(job = %id, title, by, "a lesson of a model says what that one says");
+        }
         for problem in problems {
             tracing::warn!(job = %id, problem, "a lesson of a model is no lesson after redaction");
         }
         let (mut rows, mut next) = (Vec::new(), Vec::new());
         if let (Some(run), Some(digest)) = (judged, work.runs.first()) {
             (rows, next) = self.relabelled(*digest, &run, work)?;
+        }
+        if !claims.is_empty()
+            && let Err(refused) = self.check_policy(&work.bank)
+        {
+            if !rows.is_empty() {
+                self.write(&work.bank, Batch { claims: Vec::new(), runs: rows, skip_if_taught: true })?;
+            }
+            return Ok(Some(refused.message));
         }
         let batch = Batch { claims, runs: rows, skip_if_taught: true };
         let jobs = &self.induction().jobs;
@@ -233,7 +255,7 @@ impl Memory {
             queued.keep();
             self.induction().wake();
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The row of a run that a model gave a label, and what is to be asked now that it has one.
@@ -437,10 +459,10 @@ impl Memory {
         let no_lesson = |none: learn::NoLesson| api::NoLesson { run: none.run, reason: none.reason };
         let mut no_lesson: Vec<api::NoLesson> = induced.no_lesson.into_iter().map(no_lesson).collect();
         let mut problems = Vec::new();
-        let (claims, _) = self.claims_of(&bank, induced.lessons, &mut Fresh::default(), &mut problems)?;
+        let (claims, replaced) = self.claims_of(&bank, induced.lessons, &mut Fresh::default(), &mut problems);
         no_lesson.extend(problems.into_iter().map(|reason| api::NoLesson { run: String::new(), reason }));
         let (records, _) = self.write(&bank, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
-        Ok(api::InduceResponse { lessons: ids_of(&records), no_lesson, ..Default::default() })
+        Ok(api::InduceResponse { lessons: ids_of(&records), replaced, no_lesson, ..Default::default() })
     }
 
     /// Takes what an agent's own model answered: the same checks as for any model, and the objection is the caller's to pass on.
@@ -458,8 +480,7 @@ impl Memory {
         };
         let Some(first) = group.first() else { return Ok(api::InduceAnswerResponse::default()) };
         let mut by = request.by.unwrap_or_default();
-        Struck::default().clean(&mut by);
-        let by = normalise(&by, Lines::One);
+        Struck::default().settle(&mut by, Lines::One);
         let by = if by.is_empty() { AGENT.to_owned() } else { format!("{AGENT}:{}", shorten(&by, MAX_NAME_BYTES / 2)) };
         if request.ask == Ask::Judge {
             return self.take_verdict(first, &request.answer, &by);
@@ -472,10 +493,10 @@ impl Memory {
         let runs: Vec<&Run> = group.iter().map(|held| &held.run).collect();
         let checked = read_lessons(&request.answer, request.ask, &runs, &by, self);
         let mut problems = checked.problems;
-        let (claims, _) = self.claims_of(&first.bank.id, checked.drafts, &mut Fresh::default(), &mut problems)?;
+        let (claims, replaced) = self.claims_of(&first.bank.id, checked.drafts, &mut Fresh::default(), &mut problems);
         let (records, _) = self.write(&first.bank.id, Batch { claims, runs: Vec::new(), skip_if_taught: true })?;
         let objection = (!problems.is_empty()).then(|| prompt::objection(&problems));
-        Ok(api::InduceAnswerResponse { lessons: ids_of(&records), verdict: None, problems, objection })
+        Ok(api::InduceAnswerResponse { lessons: ids_of(&records), replaced, verdict: None, problems, objection })
     }
 
     fn take_verdict(&self, held: &Held, text: &str, by: &str) -> Answer<api::InduceAnswerResponse> {

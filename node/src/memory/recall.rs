@@ -36,8 +36,8 @@ fn by_kinds(step: bool) -> &'static [Option<&'static [LessonKind]>] {
 
 /// A task as it may leave the node: what tells who and where stays behind.
 fn outgoing(task: &str, limit: usize) -> String {
-    let redacted = redact(task, Classes::ALL).text;
-    folklore_protocol::canonical::shorten(&normalise(&redacted, Lines::Many), limit)
+    let task = normalise(task, Lines::Many);
+    folklore_protocol::canonical::shorten(&redact(&task, Classes::ALL).text, limit)
 }
 
 impl Memory {

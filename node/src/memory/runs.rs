@@ -133,7 +133,7 @@ impl Memory {
         let bank = self.bank(Some(&held.info.bank.to_string()))?;
         let state = held.info.state;
         let finished = finished(held, &request);
-        let Finished { row, claims, works, mut no_lesson } = self.finish(&bank, &finished)?;
+        let Finished { row, claims, works, mut replaced, mut no_lesson } = self.finish(&bank, &finished);
         // A policy that changed meanwhile keeps the lessons out; the run is this node's own.
         let may_write = self.check_may_write(&bank);
         let not_drawn = |message: String| api::NoLesson { run: finished.source.clone(), reason: message };
@@ -141,6 +141,7 @@ impl Memory {
             Ok(()) => (claims, works),
             Err(error) => {
                 no_lesson.push(not_drawn(error.message.clone()));
+                replaced.clear();
                 Default::default()
             }
         };
@@ -165,7 +166,8 @@ impl Memory {
         let mut lessons: Vec<String> =
             records.iter().filter_map(|record| record.claim().body()).map(|id| id.to_string()).collect();
         if request.outcome != Outcome::Unknown && may_write.is_ok() {
-            let together = self.contrast_task(&bank, &finished.task_key)?;
+            let (together, more) = self.contrast_task(&bank, &finished.task_key)?;
+            replaced.extend(more);
             queued += together.queued;
             lessons.extend(together.lessons);
             no_lesson.extend(together.no_lesson);
@@ -178,6 +180,7 @@ impl Memory {
             state: state.to_string(),
             known: false,
             lessons,
+            replaced,
             queued,
             no_lesson,
         })
@@ -411,6 +414,7 @@ fn ended_before(info: &RunInfo, lease: &Lease, outcome: Outcome) -> Answer<api::
         state: ended.state.to_string(),
         known: true,
         lessons: Vec::new(),
+        replaced: Vec::new(),
         queued: 0,
         no_lesson: Vec::new(),
     })

@@ -7,7 +7,7 @@ use folklore_protocol::{Claim, Lesson, canonical};
 use folklore_store::{
     redact::{Allow, Class, Classes, RULES_VERSION, redact},
     run::{Run, Step, digest_hex},
-    runs::MAX_RUN_BYTES,
+    runs::{MAX_RUN_BYTES, log::RunError},
 };
 
 use super::{Memory, read_failed, runs::run_failed};
@@ -114,7 +114,13 @@ impl Memory {
             }
         }
         for info in store.runs_here().into_iter().filter(|run| run.ended.is_none()) {
-            let held = store.checkpoint(&info.name).map_err(run_failed)?;
+            // By its id: a peer's run may have the name of one of this node's.
+            let held = match store.checkpoint_of(&info.id) {
+                Ok(held) => held,
+                // It ended, or went on, while others were looked at.
+                Err(RunError::Unknown(_) | RunError::Moved(_)) => continue,
+                Err(error) => return Err(run_failed(error)),
+            };
             let place = || format!("run {} under way", info.name);
             let texts = [&info.task, &info.task_key, &info.domain, &info.agent];
             search.look(&place, texts.into_iter().chain(&info.tags).map(String::as_str));

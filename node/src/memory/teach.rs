@@ -11,7 +11,11 @@ use folklore_store::{
     redact::{Classes, Fired, redact},
 };
 
-use super::{Memory, merge::Fresh, read_failed, stopping, write_failed};
+use super::{
+    Memory,
+    merge::{Fresh, to_replaced},
+    read_failed, stopping, write_failed,
+};
 use crate::{
     api::{self, Answer, ApiError},
     engine,
@@ -22,7 +26,14 @@ use crate::{
 pub(crate) struct Struck(std::collections::BTreeMap<&'static str, u64>);
 
 impl Struck {
-    /// Redacts a text in place, for storing and for leaving the node.
+    /// Brings a text into normal form, and redacts it, for storing and for leaving the node. In this order: a character that
+    /// shows nothing could hide a secret from the rules, and goes when a lesson or a claim is made.
+    pub(super) fn settle(&mut self, text: &mut String, lines: Lines) {
+        *text = normalise(text, lines);
+        self.clean(text);
+    }
+
+    /// Redacts a text in place that is in the form it is kept in.
     pub(super) fn clean(&mut self, text: &mut String) {
         let redacted = redact(text, Classes::ALL);
         self.count(&redacted.fired);
@@ -39,8 +50,11 @@ impl Struck {
 
     pub(super) fn clean_draft(&mut self, draft: &mut LessonDraft) {
         let LessonDraft { kind: _, title, applies_when, not_when, content, task, domain, tags } = draft;
-        for text in [title, applies_when, not_when, content, task, domain].into_iter().chain(tags) {
-            self.clean(text);
+        for text in [title, domain].into_iter().chain(tags) {
+            self.settle(text, Lines::One);
+        }
+        for text in [applies_when, not_when, content, task] {
+            self.settle(text, Lines::Many);
         }
     }
 
@@ -60,8 +74,8 @@ impl Memory {
         let mut evidence = Evidence::told("person");
         if let Some(told) = request.evidence {
             let (mut agent, mut judged_by) = (told.agent, told.judged_by);
-            struck.clean(&mut agent);
-            struck.clean(&mut judged_by);
+            struck.settle(&mut agent, Lines::One);
+            struck.settle(&mut judged_by, Lines::One);
             evidence.outcome = told.outcome.unwrap_or(Outcome::Unknown);
             evidence.attempts = u32::from(evidence.outcome != Outcome::Unknown);
             evidence.reward_milli = told.reward_milli;
@@ -69,12 +83,14 @@ impl Memory {
             evidence.judged_by = judged_by;
         }
         let id = lesson.id();
-        let (held, merged) = self.settled(&bank.id, &mut Fresh::default(), lesson)?;
-        let new = !merged && !(self.0.catalogue.teaches(&bank.id, &id) && self.0.catalogue.holds(&id));
+        let other = self.said_by(&bank.id, &mut Fresh::default(), &lesson);
+        let new = other.is_none() && !(self.0.catalogue.teaches(&bank.id, &id) && self.0.catalogue.holds(&id));
+        let merged_into = other.as_ref().map(|other| other.id().to_string());
+        let replaced = other.as_ref().map(|other| to_replaced(&lesson, other)).into_iter().collect();
+        let held = other.unwrap_or(lesson);
         let claim = Claim::Taught { lesson_id: held.id(), evidence: evidence.normalised() };
-        let merged_into = merged.then(|| held.id().to_string());
         self.claim(&bank, vec![(claim, Some(held))])?;
-        Ok(api::TeachResponse { id: id.to_string(), new, merged_into, redacted: struck.report() })
+        Ok(api::TeachResponse { id: id.to_string(), new, merged_into, replaced, redacted: struck.report() })
     }
 
     /// Signs and stores claims, and tells the catalogue and the peers. Durable when it returns.
@@ -99,6 +115,10 @@ impl Memory {
         batch: Batch,
         settings: &[(String, Vec<u8>)],
     ) -> Answer<(Vec<Record>, Vec<folklore_store::runs::RunOutcome>)> {
+        // Here too, since what was begun may have waited: what others decline would set this node's bank apart for good.
+        if !batch.claims.is_empty() {
+            self.check_policy(bank)?;
+        }
         let bodies: Vec<Option<Lesson>> = batch.claims.iter().map(|(_, lesson)| lesson.clone()).collect();
         let written =
             self.0.store.write_with(*bank, &self.0.key, self.now_ms(), batch, settings).map_err(write_failed)?;
@@ -139,6 +159,14 @@ impl Memory {
             self.0.engine.event_blocking(engine::published(*bank, fresh)).map_err(stopping)?;
         }
         Ok((records, written.runs))
+    }
+
+    /// Whether the policy of a bank lets this node write to it now.
+    pub(super) fn check_policy(&self, bank: &BankId) -> Answer<()> {
+        match self.0.store.banks().iter().find(|known| known.id == *bank) {
+            Some(known) => self.check_may_write(known),
+            None => Err(ApiError::not_found(format!("bank {bank} is not here any more"))),
+        }
     }
 
     pub(super) fn check_may_write(&self, bank: &StoreBank) -> Answer<()> {
@@ -192,8 +220,7 @@ impl Memory {
             ));
         }
         let mut reason = request.reason.unwrap_or_default();
-        Struck::default().clean(&mut reason);
-        let reason = normalise(&reason, Lines::Many);
+        Struck::default().settle(&mut reason, Lines::Many);
         if reason.len() > MAX_REASON_BYTES {
             return Err(ApiError::bad_request(format!(
                 "the reason has {} bytes, the limit is {MAX_REASON_BYTES}",

@@ -172,6 +172,21 @@ impl Service {
         body: &impl Serialize,
         patience: Patience,
     ) -> Result<A, CallError> {
+        self.post_while(path, body, patience, &|| true).await
+    }
+
+    /// As [`Service::post`], where `again` decides before each try but the first whether it may be made: who pays by the
+    /// request counts them.
+    ///
+    /// # Errors
+    /// When there is no usable answer after the last try.
+    pub async fn post_while<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        patience: Patience,
+        again: &(dyn Fn() -> bool + Sync),
+    ) -> Result<A, CallError> {
         let url = format!("{}{path}", self.base);
         let mut pause = patience.pause;
         let mut left = patience.tries.max(1);
@@ -193,6 +208,9 @@ impl Service {
             tracing::debug!(%error, left, "a service will be tried again");
             tokio::time::sleep(asked.unwrap_or_else(|| half_random(pause))).await;
             pause = (pause * 2).min(patience.most_pause);
+            if !again() {
+                return Err(error);
+            }
         }
     }
 

@@ -12,7 +12,10 @@
 //! As their authors publish them. Whatever is sent loses what tells who and where, and credentials, right before it leaves the
 //! node: it does not matter which caller forgot to.
 
-use folklore_store::redact::{Classes, redact};
+use folklore_store::{
+    redact::{Classes, redact},
+    run,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -101,8 +104,7 @@ impl Prompt {
     /// Without credentials and without what tells who and where: as it may leave the node.
     #[must_use]
     pub fn outgoing(&self) -> Self {
-        let clean = |text: &str| redact(text, Classes::ALL).text.into_owned();
-        Self { system: clean(&self.system), user: clean(&self.user) }
+        Self { system: outgoing(&self.system), user: outgoing(&self.user) }
     }
 
     /// Tokens, about: four bytes each, as is usual for English and code; more for other scripts, whose letters have more
@@ -110,6 +112,11 @@ impl Prompt {
     pub fn tokens(&self) -> u64 {
         ((self.system.len() + self.user.len()) as u64).div_ceil(4)
     }
+}
+
+/// A text as it may leave the node. What shows nothing goes first: it could hide a secret from the rules.
+fn outgoing(text: &str) -> String {
+    redact(&run::clean(text), Classes::ALL).text.into_owned()
 }
 
 /// One more round of a talk: what the model had answered, and what is to be said to that.
@@ -171,15 +178,28 @@ impl ChatModel {
     /// # Errors
     /// When there is no answer with words in it after all tries.
     pub async fn ask(&self, prompt: &Prompt, then: &[Reply<'_>], patience: Patience) -> Result<String, CallError> {
+        self.ask_while(prompt, then, patience, &|| true).await
+    }
+
+    /// As [`ChatModel::ask`], where `again` decides before each try but the first whether it may be made.
+    ///
+    /// # Errors
+    /// When there is no answer with words in it after the last try.
+    pub async fn ask_while(
+        &self,
+        prompt: &Prompt,
+        then: &[Reply<'_>],
+        patience: Patience,
+        again: &(dyn Fn() -> bool + Sync),
+    ) -> Result<String, CallError> {
         let prompt = prompt.outgoing();
-        let clean = |text: &str| redact(text, Classes::ALL).text.into_owned();
         let mut turns: Vec<(bool, String)> = vec![(true, prompt.user)];
         for reply in then {
-            turns.push((false, clean(reply.answered)));
-            turns.push((true, clean(reply.objection)));
+            turns.push((false, outgoing(reply.answered)));
+            turns.push((true, outgoing(reply.objection)));
         }
         let (path, body) = self.request(&prompt.system, &turns);
-        let answer: Value = self.service.post(&path, &body, patience).await?;
+        let answer: Value = self.service.post_while(&path, &body, patience, again).await?;
         let bad = |reason: String| CallError::BadAnswer { url: format!("{}{path}", self.service.base()), reason };
         let (text, cut) = match self.config.provider {
             ChatProvider::OpenAi => {
@@ -250,5 +270,21 @@ fn content(value: Option<&Value>) -> String {
             words.filter_map(|part| part.get("text")?.as_str()).collect::<Vec<_>>().join("\n")
         }
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shows_nothing_hides_no_secret_on_its_way_out() {
+        let key = format!("AKIA{}", "Q3Y7ABCDEFGH2345");
+        for hidden in ['\u{200b}', '\u{2060}', '\u{ad}', '\u{1bca0}', '\u{e0041}'] {
+            let split = format!("use {}{hidden}{} for it", &key[..9], &key[9..]);
+            let prompt = Prompt { system: split.clone(), user: split }.outgoing();
+            assert_eq!(prompt.system, "use [REDACTED:aws-access-key-id] for it", "{hidden:?}");
+            assert_eq!(prompt.user, prompt.system);
+        }
     }
 }

@@ -221,7 +221,9 @@ impl RemoteEmbedder {
 /// A text as it may leave the node: no credentials, nothing that tells who or where, within the limit, never empty (some
 /// services refuse a whole batch for one empty text).
 fn outgoing(text: &str) -> String {
-    let clean = redact(text, Classes::ALL).text;
+    // What shows nothing goes first: it could hide a secret from the rules.
+    let seen = folklore_store::run::clean(text);
+    let clean = redact(&seen, Classes::ALL).text;
     let cut = folklore_protocol::canonical::shorten(&clean, MAX_TEXT_BYTES);
     if cut.trim().is_empty() { ".".into() } else { cut }
 }

@@ -204,6 +204,39 @@ impl Gist {
     }
 }
 
+/// Whether `held` says nothing that `ours` does not, so that whoever wrote `ours` may put their name to it: each text, title and
+/// tags included, is ours but for white space, or whole sentences of ours in a row with no denial left out. Much stricter than
+/// [`Gist::same`]: a stranger who knows what will be taught here could otherwise have words of theirs signed in its place.
+#[must_use]
+pub fn adds_nothing(held: &LessonDraft, ours: &LessonDraft) -> bool {
+    let texts = |l: &LessonDraft| {
+        [&l.title, &l.content, &l.task, &l.applies_when, &l.not_when]
+            .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    held.kind == ours.kind
+        && held.domain == ours.domain
+        && held.tags.iter().all(|tag| ours.tags.contains(tag))
+        && texts(held).iter().zip(&texts(ours)).all(|(part, whole)| part == whole || is_part(part, whole))
+}
+
+/// Whether a text is whole sentences of another in a row, without any that was denied in between or around them.
+fn is_part(part: &str, whole: &str) -> bool {
+    const ENDS: [char; 7] = ['.', '!', '?', '…', '。', '！', '？'];
+    const ENDS_WITHOUT_SPACE: [char; 3] = ['。', '！', '？'];
+    let denials = |text: &str| split(text).iter().filter(|word| DENYING.contains(&word.as_str())).count();
+    let ends = |text: &str, then: &str| {
+        text.ends_with(ENDS_WITHOUT_SPACE) || (text.ends_with(ENDS) && then.starts_with(char::is_whitespace))
+    };
+    let stands_alone = |at: usize| {
+        let (before, rest) = whole.split_at(at);
+        let (said, after) = rest.split_at(part.len());
+        let begins = before.is_empty() || ends(before.trim_end(), &before[before.trim_end().len()..]);
+        // What comes straight after it without a space would be another word.
+        begins && (after.is_empty() || ends(said, after))
+    };
+    !part.is_empty() && denials(part) == denials(whole) && whole.match_indices(part).any(|(at, _)| stands_alone(at))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,6 +327,46 @@ mod tests {
         assert!(!same(TEXT, TEXT.split_once(". ").map_or("", |(first, _)| first)), "a part of it");
         assert!(!same("Use tabs", "Use spaces"));
         assert!(!same("手続きを先に確認する", "手続きを後で確認する"));
+    }
+
+    #[test]
+    fn a_lesson_adds_nothing_only_if_it_is_whole_sentences_of_the_other_under_its_title() {
+        let ours = draft(TEXT);
+        assert!(adds_nothing(&ours, &ours));
+        assert!(adds_nothing(&draft(&TEXT.replace(' ', "\n")), &ours), "white space says nothing");
+        let (first, rest) = TEXT.split_once(". ").unwrap();
+        let (_, last) = TEXT.rsplit_once(". ").unwrap();
+        for part in [format!("{first}."), rest.to_owned(), last.to_owned()] {
+            assert!(adds_nothing(&draft(&part), &ours), "{part}");
+            assert!(!adds_nothing(&ours, &draft(&part)), "{part}");
+        }
+        for other in [
+            format!("{TEXT} Then send the customer's letters to the old street."),
+            TEXT.replace("before the label", "after the label"),
+            TEXT.replace("named the old street", "named the old-street"),
+            first.to_owned(),
+            first.split_once(' ').unwrap().1.to_owned(),
+            String::new(),
+        ] {
+            assert!(!adds_nothing(&draft(&other), &ours), "{other}");
+        }
+        let denied = draft("Empty the store when it is full. Never do it while a run is open.");
+        assert!(!adds_nothing(&draft("Empty the store when it is full."), &denied), "what warns was left out");
+        let script = draft("先に住所を確認する。ラベルを印刷する。");
+        assert!(adds_nothing(&draft("ラベルを印刷する。"), &script) && !adds_nothing(&draft("印刷する。"), &script));
+        for change in [
+            |l: &mut LessonDraft| l.title = "Burn the parcel".into(),
+            |l: &mut LessonDraft| l.task = "ship a parcel twice".into(),
+            |l: &mut LessonDraft| l.applies_when = "always".into(),
+            |l: &mut LessonDraft| l.not_when = "the parcel is a gift".into(),
+            |l: &mut LessonDraft| l.domain = "post".into(),
+            |l: &mut LessonDraft| l.kind = LessonKind::Strategy,
+            |l: &mut LessonDraft| l.tags = vec!["post".into()],
+        ] {
+            let mut held = ours.clone();
+            change(&mut held);
+            assert!(!adds_nothing(&held, &ours), "{held:?}");
+        }
     }
 
     #[test]
