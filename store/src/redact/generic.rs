@@ -175,12 +175,18 @@ fn password(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {
     let real = bytes.len() >= PASSWORD_BYTES
         && shannon(bytes) >= PASSWORD_FLOOR
         && bytes.iter().any(u8::is_ascii_alphabetic)
-        && (strange || phrase)
+        && (strange || phrase || is_drawn_from_letters(bytes))
         && !bytes.iter().any(u8::is_ascii_whitespace)
         && !is_stand_in(bytes)
         && (value.quoted || !is_code(hay, &value))
         && (value.tie != Tie::Is || bytes.iter().any(u8::is_ascii_digit));
     real.then_some(value.range)
+}
+
+/// Whether a password without a digit or a sign is one all the same: one in fifty of those that are drawn from letters and digits
+/// has none.
+fn is_drawn_from_letters(bytes: &[u8]) -> bool {
+    bytes.len() >= PHRASE_BYTES && bytes.iter().all(u8::is_ascii_alphabetic) && looks_drawn(bytes)
 }
 
 fn secret(hay: &Hay<'_>, hit: Range<usize>) -> Option<Range<usize>> {

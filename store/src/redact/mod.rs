@@ -51,7 +51,7 @@ use std::ops::ControlFlow;
 
 /// Version of the rule set. Goes up whenever a text could be redacted differently than before, so that a bank can tell
 /// which of its bodies were made under older rules.
-pub const RULES_VERSION: u32 = 2;
+pub const RULES_VERSION: u32 = 3;
 
 /// What a rule protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -168,6 +168,21 @@ fn what_only_looks_like_identity_stays() {
 }
 
 #[test]
+fn a_password_drawn_without_a_digit_is_found_and_a_name_in_camel_case_is_none() {
+    let drawn = ["kJhGfRtY", "uIoPasDfGhJkLm"].concat();
+    for text in [format!("{{\"user\": \"deploy\", \"password\": \"{drawn}\"}}"), format!("db_password = {drawn}")] {
+        assert!(!redact(&text, Classes::CREDENTIAL).text.contains(&drawn), "{text}");
+    }
+    for text in [
+        "passwordField = LoginPasswordInput",
+        "\"password\": \"ResetPasswordRequest\"",
+        "password: UserCredentialsProvider",
+    ] {
+        assert_eq!(redact(text, Classes::CREDENTIAL).text, text);
+    }
+}
+
+#[test]
 fn weak_passwords_are_found_as_people_write_them() {
     let weak = ["hunter", "2"].concat();
     for text in [
