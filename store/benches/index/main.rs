@@ -216,6 +216,9 @@ fn clustered(n: u64, dim: usize) -> Vec<f32> {
     out
 }
 
+/// Slots with their scores.
+type Slots = Vec<(u32, f32)>;
+
 /// What `large` is told beside the number of vectors.
 #[derive(Default)]
 struct Large {
@@ -304,7 +307,7 @@ fn large(work: &Path, n: u64, told: &Large, figures: &mut Figures) {
         &setting,
     );
     // The truth, a block at a time.
-    let mut best: Vec<Vec<(u32, f32)>> = vec![Vec::new(); 100];
+    let mut best: Vec<Slots> = vec![Vec::new(); 100];
     for first in (0..n).step_by(8192) {
         let block = Vectors((first..(first + 8192).min(n)).flat_map(|slot| clustered(slot, DIM)).collect());
         let scores = queries.view().dot(&block.view().t());
@@ -315,9 +318,8 @@ fn large(work: &Path, n: u64, told: &Large, figures: &mut Figures) {
         }
     }
     // Cosines are by integers here, so answers are compared by what they are.
-    let hit = |(found, best): (&Vec<(u32, f32)>, &Vec<(u32, f32)>)| {
-        found.iter().filter(|(slot, _)| best.iter().any(|b| b.0 == *slot)).count()
-    };
+    let hit =
+        |(found, best): (&Slots, &Slots)| found.iter().filter(|(slot, _)| best.iter().any(|b| b.0 == *slot)).count();
     let hits: usize = answers.iter().zip(&best).map(hit).sum();
     let recall = hits as f64 / (100 * K) as f64;
     figures.put("large: recall@10", recall, "", "", None, ">= 0.97", Some(recall >= 0.97), &setting);

@@ -185,7 +185,8 @@ impl Store {
     ) -> Result<Option<u32>, RunError> {
         let id = RunId::of_copy(&from, &head.run);
         // Most of what a peer tells again has ended long ago. What is told of one run comes one word after the other.
-        if !(head.open && about.is_some()) && !self.index().logs.runs.contains_key(&id) {
+        let is_told_whole = head.open && about.is_some();
+        if !is_told_whole && !self.index().logs.runs.contains_key(&id) {
             return Ok(None);
         }
         let mut texts = about.into_iter().flat_map(|about| {
