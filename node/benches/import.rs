@@ -10,14 +10,17 @@
 //! the same lines as JSON takes, and nothing else.
 #![allow(missing_docs, reason = "a benchmark")]
 
+mod daemon;
+
 use std::{
     fs,
     io::{BufRead, BufReader, BufWriter, Write},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     time::Instant,
 };
 
+use daemon::Daemon;
 use folklore_tests::figures::{Figure, Report};
 use serde_json::Value;
 
@@ -107,31 +110,6 @@ fn write(path: &Path, runs: &[Value], wanted: u64, own_tasks: bool) -> (u64, usi
         }
     }
     unreachable!("there is always a further trial")
-}
-
-/// The daemon, ended with the benchmark.
-struct Daemon(Child);
-
-impl Daemon {
-    fn start(data: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_folklore"))
-            .args(["up", "--json", "--data"])
-            .arg(data)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("http"), "the daemon said: {line}");
-        Daemon(child)
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// CPU seconds of parsing every line and doing nothing with it.

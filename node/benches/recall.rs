@@ -12,11 +12,11 @@
 #[path = "../../store/benches/made/mod.rs"]
 mod made;
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+mod daemon;
+
 use std::time::Instant;
 
+use daemon::Daemon;
 use folklore_node::home::Home;
 use folklore_protocol::{Claim, Evidence};
 use folklore_store::bank::{Batch, OpenOptions, Store};
@@ -39,31 +39,6 @@ fn fill(home: &Home, made: &mut Made, lessons: usize) {
         });
         let batch = Batch { claims: taught.collect(), runs: Vec::new(), skip_if_taught: false };
         store.write(bank.id, &key, 0, batch).unwrap();
-    }
-}
-
-/// The daemon, ended with the benchmark.
-struct Daemon(Child);
-
-impl Daemon {
-    fn start(data: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_folklore"))
-            .args(["up", "--json", "--data"])
-            .arg(data)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("http"), "the daemon said: {line}");
-        Daemon(child)
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -176,7 +176,7 @@ mod tests {
                 alone.add(*slot, &task, &text).unwrap();
             }
             let weight = |slot: u32| [1.0, 0.5, 0.0][slot as usize % 3];
-            let open = (0..90).filter(|slot| weight(*slot) > 0.0).collect();
+            let open = bank.iter().copied().filter(|slot| weight(*slot) > 0.0).collect();
             let tie = |slot: u32| [slot as u8; 32];
             for query in queries {
                 let ranked = alone.rank(
