@@ -168,7 +168,8 @@ pub struct Node {
     pub(crate) me: AuthorId,
     pub(crate) config: Config,
     pub(crate) rng: ChaCha8Rng,
-    pub(crate) banks: BTreeMap<BankId, BankState>,
+    /// Boxed: a map keeps room for eleven values from the first one on, and a node is in few banks.
+    pub(crate) banks: BTreeMap<BankId, Box<BankState>>,
     pub(crate) peers: Peers,
     pub(crate) asks: Asks,
     /// Runs under way that are shared.
