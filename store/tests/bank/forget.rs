@@ -1,7 +1,7 @@
 //! A forgotten lesson's text is in no file, comes back from nowhere, and its records stay.
 
 use std::{
-    fs,
+    fs, io,
     path::Path,
     sync::Arc,
     thread,
@@ -23,17 +23,28 @@ use folklore_store::{
 
 use crate::common::{home, key, lesson, open, open_clean, taught, teach};
 
-/// Files below a directory that have these bytes.
+/// Files below a directory that have these bytes. A rewrite may put others in their place meanwhile; then it looks again.
 fn files_with(dir: &Path, wanted: &[u8]) -> Vec<String> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        match look_for(dir, wanted) {
+            Ok(found) => return found,
+            Err(error) => assert!(error.kind() == io::ErrorKind::NotFound && Instant::now() < until, "{error}"),
+        }
+    }
+}
+
+fn look_for(dir: &Path, wanted: &[u8]) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()) {
-        if entry.file_type().unwrap().is_dir() {
-            found.extend(files_with(&entry.path(), wanted));
-        } else if fs::read(entry.path()).unwrap().windows(wanted.len()).any(|window| window == wanted) {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.extend(look_for(&entry.path(), wanted)?);
+        } else if fs::read(entry.path())?.windows(wanted.len()).any(|window| window == wanted) {
             found.push(entry.path().display().to_string());
         }
     }
-    found
+    Ok(found)
 }
 
 /// Text that only this lesson has.
