@@ -294,7 +294,7 @@ fn scale_of(vector: &[f32]) -> f32 {
 }
 
 /// A component as an integer of −127..=127 and what that leaves, in sixteenths of one, −8..8. Both together are the nearest
-/// sixteenth, so that what was read back is written as the same bytes again: a rewrite of the files changes nothing.
+/// sixteenth, so that what was read back comes to the same when it is written again: no rewrite of the files adds to the error.
 fn parts_of(x: f32, scale: f32) -> (i8, i8) {
     // Damage may have made it anything; the conversion saturates, and not a number is 0.
     let sixteenths = (x / scale * 16.0).round().clamp(-2032.0, 2032.0) as i32;
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_that_is_not_kept_exactly_is_written_as_the_same_bytes_again() {
+    fn a_vector_that_is_not_kept_exactly_stays_what_it_is_when_it_is_written_again() {
         let shape = Shape { dim: 256, exact: false };
         let (mut first, mut again) = (OpenBlock::new(shape), OpenBlock::new(shape));
         for n in 0..200 {
